@@ -11,6 +11,7 @@ use berth_catalogue::{CapacityType, Catalogue};
 use berth_cloudprovider::conformance::{Subject, run};
 use berth_cloudprovider::{
     CloudError, CloudProvider, LaunchRequest, LaunchTarget, LaunchToken, NodeClaimKey, OfferingKey, ProviderId,
+    ReservationMatching,
 };
 use berth_cloudprovider_fake::cloud::{CloudConfig, CloudFaults, FakeCloud, FakeReservation, NODE_CLASS, NodeClass};
 use berth_cloudprovider_remote::{RemoteCloud, Server};
@@ -21,6 +22,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 struct Behind {
     cloud: FakeCloud,
     remote: RemoteCloud,
+    faults: CloudFaults,
     n_reservations: Mutex<u32>,
 }
 
@@ -81,6 +83,30 @@ impl Subject for Behind {
         Box::pin(async {})
     }
 
+    fn deny(&self, denied: bool) -> BoxFuture<'_, bool> {
+        let unauthorized = if denied { 1.0 } else { 0.0 };
+        self.cloud.set_faults(CloudFaults { unauthorized, ..self.faults.clone() });
+        Box::pin(async { true })
+    }
+
+    fn reserve_openly(&self, offering: &OfferingKey, total: Option<u32>) -> BoxFuture<'_, Option<String>> {
+        let id = "cr-open".to_owned();
+        match total {
+            Some(total) => {
+                let definition = FakeReservation {
+                    instance_types: vec![offering.instance_type.clone()],
+                    zones: offering.zone.clone().into_iter().collect(),
+                    total,
+                    matching: ReservationMatching::Open,
+                    ..FakeReservation::default()
+                };
+                self.cloud.set_reservation(&id, definition);
+            }
+            None => drop(self.cloud.remove_reservation(&id)),
+        }
+        Box::pin(async { Some(id) })
+    }
+
     fn interrupt(&self, id: &ProviderId) -> BoxFuture<'_, bool> {
         self.cloud.retire(id, Duration::from_secs(3600));
         Box::pin(async { true })
@@ -117,11 +143,11 @@ async fn serve(cloud: &FakeCloud) -> (Server, RemoteCloud) {
 async fn a_cloud_keeps_its_promises_behind_its_server() {
     let doubled = CloudFaults { doubled: 0.5, lost_answer: 0.2, ..CloudFaults::default() };
     for faults in [CloudFaults::default(), doubled] {
-        let cloud = quick(faults);
+        let cloud = quick(faults.clone());
         let (_server, remote) = serve(&cloud).await;
-        let report = run(&Behind { cloud, remote, n_reservations: Mutex::new(0) }, "run").await;
+        let report = run(&Behind { cloud, remote, faults, n_reservations: Mutex::new(0) }, "run").await;
         assert!(report.broken.is_empty() && report.skipped.is_empty(), "{report}");
-        assert_eq!(report.kept.len(), 18);
+        assert_eq!(report.kept.len(), 20);
     }
 }
 

@@ -1,5 +1,7 @@
 //! What `sandbox` and `run` share: flags of the controllers, and how they are told to end.
 
+use std::time::Duration;
+
 use berth_plan::{Money, parse_money};
 
 /// The guard against runaways.
@@ -11,16 +13,33 @@ pub(crate) struct ControllerArgs {
     /// How many nodes may be launched within an hour, of each NodePool and in all; what is over it waits
     #[arg(long, value_name = "N[,N]", value_delimiter = ',', num_args = 1)]
     max_launches: Vec<u32>,
+    /// How long a NodeClaim may take until its instance is launched (default: 300)
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    launch_timeout: Option<u64>,
+    /// How long an instance may take until its node has joined (default: 900)
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    registration_timeout: Option<u64>,
 }
 
 impl ControllerArgs {
-    /// The options of the controllers, with those of a solve.
-    pub(crate) fn options(&self, solve: &berth_plan::Options) -> berth_controllers::Options {
+    /// The options of the controllers, with those of a solve, and with these timings where no flag says otherwise.
+    pub(crate) fn options(
+        &self,
+        solve: &berth_plan::Options,
+        timings: berth_controllers::Timings,
+    ) -> berth_controllers::Options {
         let mut options = berth_controllers::Options {
             solve: solve.solving(),
             convert: solve.gates.clone(),
+            timings,
             ..berth_controllers::Options::default()
         };
+        if let Some(seconds) = self.launch_timeout {
+            options.timings.launch_timeout = Duration::from_secs(seconds);
+        }
+        if let Some(seconds) = self.registration_timeout {
+            options.timings.registration_timeout = Duration::from_secs(seconds);
+        }
         let ceilings = &mut options.ceilings;
         for (ceiling, most) in [&mut ceilings.of_each_pool, &mut ceilings.in_all].into_iter().zip(&self.max_cost) {
             ceiling.dollars_per_hour = Some(*most);

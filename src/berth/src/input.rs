@@ -1,5 +1,6 @@
 //! What `plan` and `explain` read, and how they solve it.
 
+use std::hash::{BuildHasher, RandomState};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
@@ -205,6 +206,8 @@ impl SolveArgs {
     /// The options that are the same for manifests and for a cluster.
     pub(crate) fn options(&self) -> Result<Options> {
         let mut gates = self.feature_gates.clone();
+        // Names in the input must not be able to choose their hashes.
+        gates.hash_key = std::array::from_fn(|i| RandomState::new().hash_one(i));
         if let Some(file) = &self.scheduler_config {
             let config = berth_plan::read_scheduler_config(file)?;
             (gates.reservations, gates.pod_topology_spread) = (config.reservations, config.spread);

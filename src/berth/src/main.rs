@@ -23,7 +23,6 @@ mod simulate;
 mod telemetry;
 mod trace;
 
-use std::hash::{BuildHasher, RandomState};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -56,8 +55,6 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    // Names in the input must not be able to choose their hashes.
-    berth_plan::set_hash_key(std::array::from_fn(|i| RandomState::new().hash_one(i)));
     let result = match &Cli::parse().command {
         Command::Plan(args) => plan::run(args),
         Command::Explain(args) => explain::run(args),

@@ -135,7 +135,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
                 .await?,
             ),
         };
-        let mut options = args.controllers.options(&solve);
+        let mut options = args.controllers.options(&solve, berth_controllers::Timings::default());
         let is_any = args.scheduler_names.iter().any(|name| name == "*");
         options.scheduler_names = (!is_any).then(|| args.scheduler_names.iter().cloned().collect());
         options.seed = RandomState::new().hash_one(now);

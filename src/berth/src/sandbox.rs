@@ -92,7 +92,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         ..Options::new(jiff::Timestamp::now())
     };
     let timings = options.controllers.timings.clone();
-    options.controllers = berth_controllers::Options { timings, ..args.controllers.options(&solve) };
+    options.controllers = args.controllers.options(&solve, timings);
     let onlookers = args.onlookers.open()?;
     let record_options = RecordOptions {
         seed: options.seed,

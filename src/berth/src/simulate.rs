@@ -20,7 +20,7 @@ pub(crate) struct Args {
     /// The scenario, YAML (see docs/simulate.md); or a report in JSON, to show it as a table or a page
     #[arg(value_name = "SCENARIO")]
     scenario: PathBuf,
-    /// Run a variant for each value, and compare: reservation.ID=N,N, gate.NAME=BOOL,BOOL, effort=…, consolidation=…,
+    /// Run a variant for each value, and compare: reservation.ID=N,N%, gate.NAME=BOOL,BOOL, effort=…, consolidation=…,
     /// nodeCost=N,N or seed=N,N; several give every combination
     #[arg(long, value_name = "KEY=VALUE,VALUE…")]
     vary: Vec<String>,

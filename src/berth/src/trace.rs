@@ -1,14 +1,11 @@
 //! `berth trace`: traces for `berth simulate`.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use berth_simulate::{GenerateOptions, OpenbOptions};
 use clap::Subcommand;
-use flate2::read::MultiGzDecoder;
 
 use crate::output::{to_stderr, to_stdout};
 
@@ -73,7 +70,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             to_stdout(|out| berth_simulate::generate(&options, out))?;
         }
         What::Openb(own) => {
-            let reader = open(&own.file).with_context(|| format!("unable to read {}", own.file.display()))?;
+            let reader =
+                berth_simulate::open(&own.file).with_context(|| format!("unable to read {}", own.file.display()))?;
             let options = OpenbOptions {
                 seed: own.seed,
                 concurrency: own.concurrency,
@@ -91,15 +89,4 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// A file's text, unpacked where it is packed.
-fn open(path: &Path) -> std::io::Result<Box<dyn BufRead>> {
-    const GZIP: [u8; 2] = [0x1f, 0x8b];
-    let mut reader = BufReader::new(File::open(path)?);
-    if reader.fill_buf()?.starts_with(&GZIP) {
-        let unpacked: Box<dyn Read> = Box::new(MultiGzDecoder::new(reader));
-        return Ok(Box::new(BufReader::new(unpacked)));
-    }
-    Ok(Box::new(reader))
 }

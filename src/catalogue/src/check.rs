@@ -14,8 +14,8 @@ type Result<T> = std::result::Result<T, CatalogueError>;
 const MAX_CPU: i128 = 1_000_000;
 /// An exbibyte, of bytes or of anything else.
 const MAX_RESOURCE: i128 = 1 << 60;
-/// Far above any price, and leaves a price in picodollars within 63 bits.
-const MAX_PRICE: Money = Money::from_dollars(1_000_000);
+/// The highest price an hour that is taken. Far above any real one, and leaves a price in picodollars within 63 bits.
+pub const MAX_PRICE: Money = Money::from_dollars(1_000_000);
 const DEFAULT_PODS: i64 = 110;
 
 /// An offering taken apart into one for each zone and capacity type.

@@ -40,6 +40,7 @@ mod syntax;
 
 pub use berth_quantity::{Money, Operator, ParseMoneyError};
 pub use catalogue::{Catalogue, OfferingIndex, ReservationEntry};
+pub use check::MAX_PRICE;
 pub use error::{CatalogueError, CataloguePath, Warning};
 pub use instance_type::InstanceTypeEntry;
 pub use machine::{Machine, ReservationDetails};

@@ -162,6 +162,8 @@ pub(crate) enum Observed {
     },
     /// An object that cannot be read.
     Unreadable(Kind, Unreadable),
+    /// The server was set back to an earlier state: nothing that is known of it holds.
+    SetBack,
 }
 
 impl Observed {

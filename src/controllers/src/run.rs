@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use crate::claim::Question;
 use crate::clock::Clock;
-use crate::core::{Answer, Core, Effect, Input, Job, Look};
+use crate::core::{Answer, Asked, Core, Effect, Input, Job, Look};
 use crate::dry::DryRun;
 use crate::fence::Fence;
 use crate::kind::NamedObject;
@@ -80,12 +80,14 @@ impl Controllers {
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
         tokio::pin!(shutdown);
         let Some(lease) = self.options.lease.clone() else {
-            tokio::select! {
-                biased;
-                () = &mut shutdown => {}
-                () = self.lead(Fence::open()) => {}
+            loop {
+                tokio::select! {
+                    biased;
+                    () = &mut shutdown => return,
+                    // What it knew does not hold any more.
+                    () = self.lead(Fence::open()) => {}
+                }
             }
-            return;
         };
         let fence = Fence::closed();
         let mut candidate = Candidate::new(self.client.clone(), self.clock.clone(), lease, fence.clone());
@@ -110,13 +112,17 @@ impl Controllers {
         }
     }
 
-    /// Watches, decides and writes while the fence is open.
+    /// Watches, decides and writes while the fence is open, until the server is set back to an earlier state: whoever leads
+    /// begins anew then, with nothing remembered.
     async fn lead(&self, fence: Fence) {
         let (sender, mut events) = mpsc::channel(CHANNEL);
         let mut watches = JoinSet::new();
         watch_all(&self.client, &self.clock, &sender, &mut watches);
         drop(sender);
         let mut core = Core::new(self.options.clone(), Arc::clone(&self.provider));
+        if has_threads() {
+            core.decide_aside();
+        }
         let writer = Writer::new(self.client.clone(), fence);
         let mut outside = Outside::new(writer, Arc::clone(&self.provider), self.dry.clone());
         let mut reporter = match &self.reporter {
@@ -133,8 +139,11 @@ impl Controllers {
             if let Some(launches) = core.take_decided() {
                 core.measure_decision(launches, start.elapsed().as_secs_f64());
             }
-            if let Some(look) = core.take_look(has_threads()) {
+            if let Some(look) = core.take_look() {
                 outside.look(look);
+            }
+            if let Some(asked) = core.take_asked(self.clock.now()) {
+                outside.solve(asked);
             }
             outside.start();
             if let Some(reporter) = &reporter {
@@ -152,11 +161,11 @@ impl Controllers {
                 }
                 Some(input) = outside.next() => input,
                 observed = events.recv() => match observed {
+                    Some((_, Observed::SetBack)) | None => return,
                     Some((at, observed)) => {
                         core.note_arrival(&observed, at);
                         Input::Observed(observed)
                     }
-                    None => return,
                 },
                 () = until(wake) => Input::Tick,
             };
@@ -170,6 +179,7 @@ impl Controllers {
             }
             for _ in 0..CHANNEL {
                 match events.try_recv() {
+                    Ok((_, Observed::SetBack)) => return,
                     Ok((at, observed)) => {
                         core.note_arrival(&observed, at);
                         take_in(&mut core, Input::Observed(observed), self.clock.now());
@@ -271,6 +281,14 @@ impl Outside {
         }));
     }
 
+    /// Answers what takes long, in a thread of its own.
+    fn solve(&mut self, asked: Box<Asked>) {
+        self.under_way.push(Box::pin(async move {
+            let answered = tokio::task::spawn_blocking(move || asked.answer()).await.ok().map(Box::new);
+            Done { input: Input::Solved(answered), seconds: 0.0, method: "" }
+        }));
+    }
+
     /// Starts what may go now.
     fn start(&mut self) {
         let mut would = Vec::new();
@@ -324,7 +342,7 @@ impl Outside {
                 }
                 self.calls.finish(job.clone());
             }
-            Input::Observed(_) | Input::Found(_) | Input::Tick => {}
+            Input::Observed(_) | Input::Found(_) | Input::Solved(_) | Input::Tick => {}
         }
         Some(input)
     }

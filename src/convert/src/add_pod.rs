@@ -1,13 +1,16 @@
 //! Pods that are folded in.
 
+use std::borrow::Cow;
 use std::hash::BuildHasher;
+use std::sync::Arc;
 
 use berth_model::{Assigned, Cluster, Refusal, Reservation as Held, Sym};
 use hashbrown::hash_table::Entry;
+use jiff::Timestamp;
 use k8s_openapi::api::core;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 
-use crate::builder::{Builder, Expansion, index, name_of, namespace_of};
+use crate::builder::{Builder, Expansion, index, named, namespace_of};
 use crate::pod::Draft;
 use crate::{ConvertError, Problem, ask, memo, operating, pod, resize, terms, units};
 
@@ -18,7 +21,7 @@ const NO_RESERVATION: &str = "node(s) no reservations match reservation affinity
 #[derive(Clone, Debug)]
 pub(crate) struct PodRecord {
     pub(crate) namespace: Sym,
-    pub(crate) name: Box<str>,
+    pub(crate) name: Arc<str>,
     pub(crate) draft: u32,
     pub(crate) labels: u32,
     /// The node that it is bound to.
@@ -58,20 +61,78 @@ impl PodRecord {
     }
 }
 
+/// A pod to be read: what is its own beside what it may have in common with others. The parts that many pods share need not
+/// be copied for each.
+#[derive(Clone, Debug)]
+pub struct PodParts<'p> {
+    /// Namespace, generateName, labels, annotations and owner references. Nothing else of it is read.
+    pub metadata: &'p ObjectMeta,
+    /// The name, which whoever converts it shares.
+    pub name: Option<Arc<str>>,
+    /// The uid.
+    pub uid: Option<Cow<'p, str>>,
+    /// When it was created.
+    pub created: Option<Timestamp>,
+    /// Whether it is being deleted.
+    pub is_terminating: bool,
+    /// The spec; which node it names is not read from it.
+    pub spec: Option<&'p core::v1::PodSpec>,
+    /// The node that it names.
+    pub node: Option<&'p str>,
+    /// The status; when it started is not read from it.
+    pub status: Option<&'p core::v1::PodStatus>,
+    /// When it started.
+    pub started: Option<Timestamp>,
+}
+
+impl<'p> PodParts<'p> {
+    /// Those of an object.
+    pub fn of(pod: &'p core::v1::Pod) -> Self {
+        let core::v1::Pod { metadata, spec, status } = pod;
+        PodParts {
+            metadata,
+            name: metadata.name.as_deref().map(Arc::from),
+            uid: metadata.uid.as_deref().map(Cow::Borrowed),
+            created: metadata.creation_timestamp.as_ref().map(|time| time.0),
+            is_terminating: metadata.deletion_timestamp.is_some(),
+            spec: spec.as_ref(),
+            node: spec.as_ref().and_then(|spec| spec.node_name.as_deref()),
+            status: status.as_ref(),
+            started: status.as_ref().and_then(|status| status.start_time.as_ref()).map(|time| time.0),
+        }
+    }
+
+    /// The metadata that makes it a Reservation, where it is one.
+    pub(crate) fn identity(&self) -> ObjectMeta {
+        ObjectMeta {
+            uid: self.uid.as_deref().map(str::to_owned),
+            creation_timestamp: self.created.map(Time),
+            ..self.metadata.clone()
+        }
+    }
+}
+
 impl Builder {
     /// A pod. One that is bound takes room on its node until it is gone, one that is not is planned unless it is being
     /// deleted; one that has ended counts for nothing.
     pub fn add_pod(&mut self, object: &core::v1::Pod) -> Result<(), ConvertError> {
-        let metadata = &object.metadata;
-        let name = match (metadata.name.as_deref(), metadata.generate_name.as_deref()) {
-            (None | Some(""), Some(prefix)) => {
+        self.add_pod_parts(&PodParts::of(object))
+    }
+
+    /// The same of its parts.
+    pub fn add_pod_parts(&mut self, object: &PodParts<'_>) -> Result<(), ConvertError> {
+        let metadata = object.metadata;
+        let own = object.name.as_ref().filter(|name| !name.is_empty());
+        let name: Arc<str> = match (own, metadata.generate_name.as_deref()) {
+            (Some(name), _) => Arc::clone(name),
+            (None, Some(prefix)) => {
                 self.n_generated += 1;
-                format!("{prefix}{}", self.n_generated - 1).into_boxed_str()
+                format!("{prefix}{}", self.n_generated - 1).into()
             }
-            _ => name_of("Pod", metadata)?.into(),
+            (None, None) => named("Pod", None)?.into(),
         };
         let namespace = self.cluster.symbols.intern(namespace_of(metadata));
-        let phase = object.status.as_ref().and_then(|status| status.phase.as_deref());
+        let phase = object.status.and_then(|status| status.phase.as_deref());
         let mut record = PodRecord {
             namespace,
             name,
@@ -81,9 +142,9 @@ impl Builder {
             nominated_node: None,
             owner: None,
             is_gone: matches!(phase, Some("Succeeded" | "Failed")),
-            is_terminating: metadata.deletion_timestamp.is_some(),
-            started: started(object),
-            created: nanoseconds(metadata.creation_timestamp.as_ref()),
+            is_terminating: object.is_terminating,
+            started: nanoseconds(object.started),
+            created: nanoseconds(object.created),
             draws_from: None,
             references: 0,
             uid: None,
@@ -95,17 +156,17 @@ impl Builder {
         if !record.is_gone {
             let default;
             let resized;
-            let spec = if let Some(spec) = &object.spec {
+            let spec = if let Some(spec) = object.spec {
                 resized = resize::resized(object);
                 resized.as_ref().unwrap_or(spec)
             } else {
                 default = core::v1::PodSpec::default();
                 &default
             };
-            record.draft = self.draft_of(metadata, spec, &record)?;
-            let node = spec.node_name.as_deref().filter(|name| !name.is_empty());
+            record.draft = self.draft_of(object, spec, &record)?;
+            let node = object.node.filter(|name| !name.is_empty());
             record.node = node.map(|name| self.cluster.symbols.intern(name));
-            let nominated = object.status.as_ref().and_then(|status| status.nominated_node_name.as_deref());
+            let nominated = object.status.and_then(|status| status.nominated_node_name.as_deref());
             record.nominated_node =
                 nominated.filter(|name| !name.is_empty()).map(|name| self.cluster.symbols.intern(name));
             let labels = terms::labels_of(metadata.labels.as_ref(), &mut self.cluster.symbols);
@@ -117,7 +178,7 @@ impl Builder {
                 })?;
             }
             record.references = self.intern_references(metadata);
-            record.uid = metadata.uid.as_deref().map(Into::into);
+            record.uid = object.uid.as_deref().map(Into::into);
             record.pre_allocatable = record.node.and_then(|_| ask::pre_allocatable(metadata, &self.options));
             let owner = self.owner_of(metadata, namespace);
             record.owner = owner.map(|owner| index(self.owners.insert_full(owner).0));
@@ -127,8 +188,8 @@ impl Builder {
     }
 
     // What Koordinator's annotations and labels say of a pod beside its spec.
-    fn add_extensions(&mut self, object: &core::v1::Pod, record: &mut PodRecord) -> Result<(), Problem> {
-        let metadata = &object.metadata;
+    fn add_extensions(&mut self, object: &PodParts<'_>, record: &mut PodRecord) -> Result<(), Problem> {
+        let metadata = object.metadata;
         let assigned = units::read_assigned(metadata, &mut self.cluster)?;
         record.assigned = (record.node.is_some() && !assigned.is_empty()).then(|| Box::new(assigned));
         record.draws_from = ask::read_allocated(metadata, &mut self.cluster)?;
@@ -140,10 +201,11 @@ impl Builder {
 
     fn draft_of(
         &mut self,
-        metadata: &ObjectMeta,
+        object: &PodParts<'_>,
         spec: &core::v1::PodSpec,
         record: &PodRecord,
     ) -> Result<u32, ConvertError> {
+        let metadata = object.metadata;
         // Annotations and labels may change the draft.
         let fingerprint = (!ask::may_ask(metadata)).then(|| memo::fingerprint(spec));
         if let Some(known) = fingerprint.and_then(|fingerprint| self.memo.get(fingerprint, spec)) {
@@ -156,7 +218,7 @@ impl Builder {
         let mut draft = pod::draft(spec, &mut self.cluster).map_err(|problem| wrong(problem.under("spec")))?;
         add_ask(metadata, &mut draft, &mut self.cluster).map_err(wrong)?;
         // Pods that exist have been let in.
-        if self.expansion == Expansion::Workloads && (fingerprint.is_some() || metadata.uid.is_none()) {
+        if self.expansion == Expansion::Workloads && (fingerprint.is_some() || object.uid.is_none()) {
             draft.shape = self.shape_of(spec);
         }
         let draft = self.intern_draft(draft);
@@ -167,8 +229,8 @@ impl Builder {
     }
 
     /// Reads a pod without keeping it.
-    pub(crate) fn read_pod(&mut self, object: &core::v1::Pod) -> Result<Option<PodRecord>, ConvertError> {
-        self.add_pod(object)?;
+    pub(crate) fn read_pod(&mut self, object: &PodParts<'_>) -> Result<Option<PodRecord>, ConvertError> {
+        self.add_pod_parts(object)?;
         self.pod_ids.clear();
         Ok(self.pods.pop())
     }
@@ -209,10 +271,6 @@ pub(crate) fn add_ask(metadata: &ObjectMeta, draft: &mut Draft, cluster: &mut Cl
     Ok(())
 }
 
-fn started(pod: &core::v1::Pod) -> i64 {
-    nanoseconds(pod.status.as_ref().and_then(|status| status.start_time.as_ref()))
-}
-
-fn nanoseconds(time: Option<&Time>) -> i64 {
-    time.and_then(|time| i64::try_from(time.0.as_nanosecond()).ok()).unwrap_or(i64::MAX)
+fn nanoseconds(time: Option<Timestamp>) -> i64 {
+    time.and_then(|time| i64::try_from(time.as_nanosecond()).ok()).unwrap_or(i64::MAX)
 }

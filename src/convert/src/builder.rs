@@ -29,6 +29,8 @@ const DEFAULT_NAMESPACE: &str = "default";
 
 pub(crate) type FxIndexMap<K, V> = IndexMap<K, V, FxBuildHasher>;
 pub(crate) type FxIndexSet<T> = IndexSet<T, FxBuildHasher>;
+/// What specs ask for; amounts are of their authors' choice.
+pub(crate) type Drafts = IndexSet<Draft, Keyed>;
 
 /// Folds objects into a [`Cluster`]. Each `add_*` reads one object and keeps little of it. Of several objects of one
 /// kind and name the last counts, and a warning says so.
@@ -46,7 +48,7 @@ pub struct Builder {
     pub(crate) warnings: FxIndexSet<String>,
     /// The last warning of an object that was given before, until it is taken.
     repeated: Option<String>,
-    pub(crate) drafts: FxIndexSet<Draft>,
+    pub(crate) drafts: Drafts,
     pub(crate) owners: FxIndexSet<Owner>,
     pub(crate) references: FxIndexSet<Vec<OwnerReference>>,
     pub(crate) pods: Vec<PodRecord>,
@@ -115,7 +117,11 @@ fn problems(kind: &'static str, name: &str, errors: Vec<FieldError>) -> Result<(
 }
 
 pub(crate) fn name_of<'a>(kind: &'static str, metadata: &'a ObjectMeta) -> Result<&'a str, ConvertError> {
-    metadata.name.as_deref().filter(|name| !name.is_empty()).ok_or_else(|| {
+    named(kind, metadata.name.as_deref())
+}
+
+pub(crate) fn named<'a>(kind: &'static str, name: Option<&'a str>) -> Result<&'a str, ConvertError> {
+    name.filter(|name| !name.is_empty()).ok_or_else(|| {
         ConvertError::new(kind, "without a name", vec![Problem::new("metadata.name", "expected a name")])
     })
 }
@@ -130,17 +136,18 @@ pub(crate) fn namespace_of(metadata: &ObjectMeta) -> &str {
 impl Builder {
     /// Nothing yet.
     pub fn new(options: Options) -> Self {
+        let keyed = Keyed::with_key(options.hash_key);
         Builder {
+            cluster: Cluster::with_hash_key(options.hash_key),
             options,
-            cluster: Cluster::new(),
             warnings: FxIndexSet::default(),
             repeated: None,
-            drafts: FxIndexSet::default(),
+            drafts: IndexSet::with_hasher(keyed.clone()),
             owners: FxIndexSet::default(),
             references: std::iter::once(Vec::new()).collect(),
             pods: Vec::new(),
             pod_ids: HashTable::new(),
-            names: Keyed::default(),
+            names: keyed,
             memo: memo::Memo::default(),
             n_generated: 0,
             namespaces: FxIndexMap::default(),

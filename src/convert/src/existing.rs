@@ -290,6 +290,8 @@ pub(crate) fn finish(existing: &mut ExistingNodes, n_given: usize, mut pools: Ve
             }
         }
         join_pool(node, &mut pools, cluster.well_known.node_pool);
+        // They came one by one; as many as there are seldom change.
+        node.pods.shrink_to_fit();
     }
     cluster.nodes = std::mem::take(&mut existing.nodes);
     cluster.node_pools = pools.into();

@@ -1,10 +1,9 @@
 //! What becomes of each pod that is there, and how many pods each workload has.
 
 use crate::add_pod::PodRecord;
-use crate::builder::{Expansion, FxIndexSet};
+use crate::builder::{Drafts, Expansion, FxIndexSet};
 use crate::existing::ExistingNodes;
 use crate::operating;
-use crate::pod::Draft;
 use crate::reservation::ReservationRecord;
 use crate::workloads::{Children, Owner, OwnerKind, WorkloadKind, Workloads};
 
@@ -61,11 +60,7 @@ fn owner_kind(pod: &PodRecord, owners: &FxIndexSet<Owner>) -> Option<OwnerKind> 
 }
 
 /// The pods on nodes that are Reservations.
-pub(crate) fn operating(
-    pods: &mut [PodRecord],
-    fates: &mut [Fate],
-    drafts: &FxIndexSet<Draft>,
-) -> Vec<ReservationRecord> {
+pub(crate) fn operating(pods: &mut [PodRecord], fates: &mut [Fate], drafts: &Drafts) -> Vec<ReservationRecord> {
     let mut records = Vec::new();
     for (pod, fate) in pods.iter_mut().zip(fates).filter(|(_, fate)| matches!(fate, Fate::Bound(_))) {
         let Some(reservation) = pod.operating.take() else { continue };

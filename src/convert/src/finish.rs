@@ -10,7 +10,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::add_pod::PodRecord;
 use crate::admission::Admitting;
 use crate::autoscalers::Autoscaler;
-use crate::builder::{Builder, Converted, Expansion, FxIndexMap, FxIndexSet};
+use crate::builder::{Builder, Converted, Drafts, Expansion, FxIndexMap, FxIndexSet};
 use crate::capacity::{Links, Site};
 use crate::claims::Storage;
 use crate::existing::{self, ExistingNodes, Parts};
@@ -171,7 +171,7 @@ fn settle_pools(
 }
 
 /// The images that matter on nodes, and the others that these have.
-fn image_names(drafts: &FxIndexSet<Draft>, nodes: &FxIndexMap<Sym, NodeRecord>) -> ImageNames {
+fn image_names(drafts: &Drafts, nodes: &FxIndexMap<Sym, NodeRecord>) -> ImageNames {
     let wanted: FxHashSet<Sym> = drafts.iter().flat_map(|draft| draft.spec.images.names.iter().copied()).collect();
     let of_nodes = nodes.values().flat_map(|node| node.images.iter().map(|(name, _)| *name));
     let unwanted = of_nodes.filter(|image| !wanted.contains(image)).collect();
@@ -191,7 +191,7 @@ fn count_drivers(limits: &FxHashMap<Sym, Vec<(Sym, u32)>>) -> FxHashMap<Sym, u32
 fn use_claims_elsewhere(
     pods: &[PodRecord],
     fates: &[Fate],
-    drafts: &FxIndexSet<Draft>,
+    drafts: &Drafts,
     storage: &mut Storage,
     symbols: &mut Symbols,
 ) {

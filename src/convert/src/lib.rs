@@ -61,6 +61,7 @@ mod tests;
 mod units;
 mod workloads;
 
+pub use add_pod::PodParts;
 pub use builder::{Builder, Converted, Expansion, REPEATED};
 pub use error::{ConvertError, Problem};
 pub use live::{Change, Live, Objects, Offers, Other, Patched, PodChange};

@@ -2,11 +2,11 @@
 
 use berth_api::labels::koordinator;
 use berth_model::{AllocatePolicy, Cluster, Phase, Reservation, ResourceId, Resources};
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::PodStatus;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 
-use crate::add_pod::PodRecord;
+use crate::add_pod::{PodParts, PodRecord};
 use crate::node_reservation::Kept;
 use crate::pod::Draft;
 use crate::reservation::{ReservationRecord, add_identity, owners};
@@ -27,8 +27,12 @@ pub(crate) fn is_operating(metadata: &ObjectMeta) -> bool {
 }
 
 /// The Reservation that a bound pod in this mode is: Aligned, for one owner, available while the pod is ready.
-pub(crate) fn read_operating(pod: &Pod, record: &PodRecord, cluster: &mut Cluster) -> Result<Reservation, Problem> {
-    let metadata = &pod.metadata;
+pub(crate) fn read_operating(
+    pod: &PodParts<'_>,
+    record: &PodRecord,
+    cluster: &mut Cluster,
+) -> Result<Reservation, Problem> {
+    let metadata = &pod.identity();
     let notes = metadata.annotations.as_ref();
     let mut reservation = Reservation::new(cluster.symbols.intern(&record.name));
     add_identity(metadata, &mut reservation, cluster);
@@ -39,7 +43,7 @@ pub(crate) fn read_operating(pod: &Pod, record: &PodRecord, cluster: &mut Cluste
     reservation.kept = Kept::read(notes, cluster)?.amounts;
     reservation.policy = AllocatePolicy::Aligned;
     reservation.node = record.node;
-    reservation.phase = if is_ready(pod) { Phase::Available } else { Phase::Waiting };
+    reservation.phase = if is_ready(pod.status) { Phase::Available } else { Phase::Waiting };
     let key = koordinator::RESERVATION_CURRENT_OWNER;
     let current: CurrentOwner =
         annotations::read(notes, key, r#"{"namespace":"default","name":"web-0","uid":"…"}"#)?.unwrap_or_default();
@@ -50,8 +54,7 @@ pub(crate) fn read_operating(pod: &Pod, record: &PodRecord, cluster: &mut Cluste
     Ok(reservation)
 }
 
-fn is_ready(pod: &Pod) -> bool {
-    let status = pod.status.as_ref();
+fn is_ready(status: Option<&PodStatus>) -> bool {
     let conditions = status.and_then(|status| status.conditions.as_deref()).unwrap_or_default();
     status.and_then(|status| status.phase.as_deref()) == Some("Running")
         && conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")

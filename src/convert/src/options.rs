@@ -25,6 +25,8 @@ pub struct Options {
     pub replicas: Replicas,
     /// The time at which objects count: Reservations that have expired by then are over. Without one nothing expires.
     pub now: Option<Timestamp>,
+    /// With which key names that others choose are hashed: draw it at random. No answer depends on it.
+    pub hash_key: [u64; 4],
 }
 
 /// How many replicas of a workload are planned that a HorizontalPodAutoscaler scales. One that is scaled to none stays
@@ -60,6 +62,7 @@ impl Default for Options {
             pod_topology_spread: PodTopologySpreadArgs::default(),
             replicas: Replicas::Current,
             now: None,
+            hash_key: [0; 4],
         }
     }
 }

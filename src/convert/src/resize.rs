@@ -4,15 +4,17 @@
 use std::collections::BTreeMap;
 
 use berth_quantity::Quantity as Exact;
-use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod, PodSpec, PodStatus};
+use k8s_openapi::api::core::v1::{Container, ContainerStatus, PodSpec, PodStatus};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+
+use crate::add_pod::PodParts;
 
 type Amounts = BTreeMap<String, Quantity>;
 
 /// The spec of a bound pod with the requests that count, where they are not its own.
-pub(crate) fn resized(pod: &Pod) -> Option<PodSpec> {
-    let (spec, status) = (pod.spec.as_ref()?, pod.status.as_ref()?);
-    spec.node_name.as_ref().filter(|node| !node.is_empty())?;
+pub(crate) fn resized(pod: &PodParts<'_>) -> Option<PodSpec> {
+    let (spec, status) = (pod.spec?, pod.status?);
+    pod.node.filter(|node| !node.is_empty())?;
     let is_infeasible = is_infeasible(status);
     let statuses = || status.container_statuses.iter().chain(&status.init_container_statuses).flatten();
     let counted = |container: &Container| {

@@ -3,7 +3,7 @@
 use berth_model::{Cluster, Images, PodSpec, Refusal, Sym, Volumes};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::builder::{FxIndexSet, index};
+use crate::builder::{Drafts, FxIndexSet, index};
 use crate::claims::Storage;
 use crate::pod::{Draft, Priority};
 
@@ -14,7 +14,7 @@ const SYSTEM_CLASSES: [(&str, i32); 2] =
 /// Looks up what specs refer to.
 #[derive(Clone)]
 pub(crate) struct Resolver {
-    pub(crate) drafts: FxIndexSet<Draft>,
+    pub(crate) drafts: Drafts,
     pub(crate) storage: Storage,
     pub(crate) priorities: FxHashMap<Sym, i32>,
     pub(crate) default_priority: Option<i32>,
@@ -26,7 +26,7 @@ pub(crate) struct Resolver {
 
 impl Resolver {
     pub(crate) fn new(
-        drafts: FxIndexSet<Draft>,
+        drafts: Drafts,
         storage: Storage,
         priorities: FxHashMap<Sym, i32>,
         default_priority: Option<i32>,

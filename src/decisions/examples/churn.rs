@@ -177,8 +177,7 @@ impl Churn {
             && let Some(old) = self.nodes.pop_front()
         {
             let name = format!("node-{old}");
-            let pods: Vec<ObjectRef> =
-                self.state.pods_on(&name).filter_map(|pod| Object::Pod(Arc::clone(pod)).reference()).collect();
+            let pods: Vec<ObjectRef> = self.state.pods_on(&name).map(|pod| pod.reference()).collect();
             self.on_nodes.retain(|pod| !pods.contains(pod));
             for pod in pods {
                 self.gone(pod)?;
@@ -202,7 +201,7 @@ impl Churn {
         let decision = self.decider.decide(&mut self.state, &Options::default(), NOW)?;
         let n_bound = decision.bindings.len();
         for binding in decision.bindings {
-            let seen = self.state.get(&binding.object.key).cloned();
+            let seen = self.state.get(&binding.object.key);
             let Some(Object::Pod(mut seen)) = seen else { continue };
             self.version += 1;
             let version = Some(self.version.to_string());

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use berth_decisions::{Decider, Decision, Options, decide};
 use berth_state::{Event, Kind, Object, Outcome, Patch, State};
 
-use figures::{DEPLOYMENTS, Failure, NOW, cpu_time, filled, node, node_with, pod};
+use figures::{DEPLOYMENTS, Failure, NOW, cpu_time, filled, memory, node, node_with, pod};
 
 const ROUNDS: usize = 2_000;
 
@@ -21,9 +21,11 @@ fn main() -> Result<(), Failure> {
     let n_pods = arguments.next().transpose()?.unwrap_or(100_000);
     let n_sets = arguments.next().transpose()?.unwrap_or(DEPLOYMENTS + 1_000);
     let mut state = filled(n_nodes, n_pods, n_sets)?;
+    tell_memory("once it was told the objects");
     let start = Instant::now();
     state.cluster(NOW);
     println!("{n_nodes} nodes, {n_pods} pods: converted in {:?}", start.elapsed());
+    tell_memory("once they are converted");
 
     let mut live = Bench { state, decider: Decider::new(), next: n_pods };
     let first = live.pod_of(0)?;
@@ -34,6 +36,7 @@ fn main() -> Result<(), Failure> {
     let start = Instant::now();
     let decision = live.decider.decide(&mut live.state, &Options::default(), NOW)?;
     println!("the first that is kept: {:?}", start.elapsed());
+    tell_memory("after the first decisions");
     live.carry_out(&decision)?;
 
     live.measure("a class asked before", ROUNDS, |round| round % 20)?;
@@ -58,7 +61,13 @@ fn main() -> Result<(), Failure> {
     let start = Instant::now();
     decide(&mut live.state, &Options::default(), NOW)?;
     println!("a decision from the whole again: {:?}", start.elapsed());
+    tell_memory("at the end");
     Ok(())
+}
+
+fn tell_memory(when: &str) {
+    let (now, most) = memory();
+    println!("memory {when}: {now} MiB, at most {most} MiB so far");
 }
 
 struct Bench {
@@ -163,7 +172,7 @@ impl Bench {
     fn carry_out(&mut self, decision: &Decision) -> Result<Duration, Failure> {
         let mut spent = Duration::ZERO;
         for binding in &decision.bindings {
-            let seen = self.state.get(&binding.object.key).cloned();
+            let seen = self.state.get(&binding.object.key);
             let Some(Object::Pod(mut seen)) = seen else { continue };
             let changed = Arc::make_mut(&mut seen);
             changed.spec.get_or_insert_default().node_name = Some(binding.node.key.name.to_string());

@@ -1,25 +1,28 @@
-//! Measures what holds up the loop longest that takes in events and binds pods: decisions that look at the whole cluster, and
-//! the copy that a look at the nodes begins with.
+//! Measures how long the loop is kept that takes in events and binds pods: by decisions that look at the whole cluster, as they are
+//! made at once and as they are made elsewhere, and by the copy that a look at the nodes begins with.
 //!
-//! `cargo run --release -p berth-decisions --example stalls -- [nodes] [pods]`, 5000 and 100000 where nothing is said.
+//! `cargo run --release -p berth-decisions --example stalls -- [nodes] [pods] [rounds]`, 5000, 100000 and 50 where nothing is said.
 
 mod figures;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use berth_api::NodePool;
-use berth_decisions::{Decider, Options};
+use berth_decisions::{Decider, Options, Replica};
 use berth_state::{Event, Kind, Object, State};
 use serde_json::json;
 
 use figures::{DEPLOYMENTS, Failure, NOW, cpu_time, filled, node_name_of, object, pod_with, reservation_on};
 
-const ROUNDS: usize = 20;
+/// Objects that the replica is told of in one go, as the controllers do.
+const PART: usize = 2_000;
 
 fn main() -> Result<(), Failure> {
     let mut arguments = std::env::args().skip(1).map(|text| text.parse::<usize>());
     let n_nodes = arguments.next().transpose()?.unwrap_or(5_000);
     let n_pods = arguments.next().transpose()?.unwrap_or(100_000);
+    let n_rounds = arguments.next().transpose()?.unwrap_or(50);
     let mut state = filled(n_nodes, n_pods, DEPLOYMENTS)?;
     state.apply(Event::Applied(pool()?), NOW)?;
     let types = json!([{"name": "large", "resources": {"cpu": "96", "memory": "384Gi", "pods": "250"}, "offerings": [
@@ -28,9 +31,10 @@ fn main() -> Result<(), Failure> {
             {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}]}]}]);
     let catalogue = berth_catalogue::read(types.to_string().as_bytes(), "types.json")?;
     state.apply(Event::Offered { catalogue: catalogue.into(), seen: None }, NOW)?;
-    let mut bench = Bench { state, decider: Decider::new() };
+    let mut bench = Bench { state, decider: Decider::new(), replica: None, n_rounds };
     bench.decide(false)?;
-    println!("{n_nodes} nodes, {n_pods} pods; CPU time, in the middle and at most, of {ROUNDS}:");
+    println!("{n_nodes} nodes, {n_pods} pods; CPU time of {n_rounds}: p50, p99, max");
+    bench.tell_replica();
 
     let spread = json!([{"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule",
         "labelSelector": {"matchLabels": {"app": "large"}}}]);
@@ -51,28 +55,22 @@ fn main() -> Result<(), Failure> {
     bench.ask("a Reservation gets a node", |round| reservation_on(1_000 + round, None), false)?;
     let on = |round: usize| reservation_on(2_000 + round, Some(&node_name_of(round)));
     bench.ask("a Reservation is on a node, and nothing else waits", on, false)?;
-    let mut copied: Vec<Duration> = Vec::new();
-    for _ in 0..ROUNDS {
-        let start = cpu_time();
-        let copy = bench.state.snapshot();
-        copied.push(cpu_time().saturating_sub(start));
-        drop(copy);
-    }
-    say("the state is copied for a look at the nodes", copied);
-    let mut cloned: Vec<Duration> = Vec::new();
-    for _ in 0..ROUNDS {
-        let start = cpu_time();
-        let copy = bench.state.cluster(NOW).clone();
-        cloned.push(cpu_time().saturating_sub(start));
-        drop(copy);
-    }
-    say("of which decisions from the whole copy the cluster", cloned);
+    bench.copy();
     Ok(())
 }
 
 struct Bench {
     state: State,
     decider: Decider,
+    replica: Option<Replica>,
+    n_rounds: usize,
+}
+
+/// How long the loop is kept at a stretch, and how long it takes elsewhere.
+#[derive(Default)]
+struct Spent {
+    kept: Vec<Duration>,
+    elsewhere: Vec<Duration>,
 }
 
 impl Bench {
@@ -82,6 +80,50 @@ impl Bench {
         Ok(decision.bindings.len() + decision.launches.len() + decision.evictions.len())
     }
 
+    fn take_replica(&mut self) -> Replica {
+        self.replica.take().unwrap_or_else(|| Replica::of(&mut self.state))
+    }
+
+    /// Tells the replica everything, a part at a time.
+    fn tell_replica(&mut self) {
+        let mut spent = Spent::default();
+        let mut replica = self.take_replica();
+        while !self.state.is_almost_told(PART) {
+            let start = cpu_time();
+            let problem = replica.catch_up(&mut self.state, PART);
+            spent.kept.push(cpu_time().saturating_sub(start));
+            let start = cpu_time();
+            replica = problem.ask(|_, _| ()).0;
+            spent.elsewhere.push(cpu_time().saturating_sub(start));
+        }
+        self.replica = Some(replica);
+        say(&format!("the replica is told of {PART} objects at a time"), spent);
+    }
+
+    /// The copy of the state for a look at the nodes.
+    fn copy(&mut self) {
+        let mut at_once = Spent::default();
+        let mut elsewhere = Spent::default();
+        for _ in 0..self.n_rounds {
+            let start = cpu_time();
+            let copy = self.state.snapshot();
+            at_once.kept.push(cpu_time().saturating_sub(start));
+            drop(copy);
+            let replica = self.take_replica();
+            let start = cpu_time();
+            let problem = replica.begin(&mut self.state);
+            elsewhere.kept.push(cpu_time().saturating_sub(start));
+            let start = cpu_time();
+            let (replica, copy) = problem.ask(|state, _| state.snapshot());
+            elsewhere.elsewhere.push(cpu_time().saturating_sub(start));
+            drop(copy);
+            self.replica = Some(replica);
+        }
+        println!("the state is copied for a look at the nodes");
+        say("  at once", at_once);
+        say("  elsewhere", elsewhere);
+    }
+
     // An object comes, what to do about it is decided, and it goes.
     fn ask(
         &mut self,
@@ -89,27 +131,69 @@ impl Bench {
         make: impl Fn(usize) -> Result<Object, Failure>,
         launches: bool,
     ) -> Result<(), Failure> {
-        let (mut spent, mut n_done) = (Vec::new(), 0);
-        let (made_anew, whole) = (self.decider.n_made_anew(), self.decider.n_whole());
-        for round in 0..ROUNDS {
-            let object = make(round)?;
-            let key = berth_state::Key::new(object.kind(), namespace(&object), &name(&object)).with_uid(None);
-            let start = cpu_time();
-            self.state.apply(Event::Applied(object), NOW)?;
-            n_done += self.decide(launches)?;
-            spent.push(cpu_time().saturating_sub(start));
-            self.state.apply(Event::Deleted { object: key, resource_version: None }, NOW)?;
+        println!("{what}");
+        for is_elsewhere in [false, true] {
+            let (mut spent, mut n_done) = (Spent::default(), 0);
+            let (made_anew, whole) = (self.decider.n_made_anew(), self.decider.n_whole());
+            for round in 0..self.n_rounds {
+                let object = make(round)?;
+                let key = berth_state::Key::new(object.kind(), namespace(&object), &name(&object)).with_uid(None);
+                self.state.apply(Event::Applied(object), NOW)?;
+                if is_elsewhere {
+                    n_done += self.decide_elsewhere(launches, &mut spent)?;
+                } else {
+                    let start = cpu_time();
+                    n_done += self.decide(launches)?;
+                    spent.kept.push(cpu_time().saturating_sub(start));
+                }
+                self.state.apply(Event::Deleted { object: key, resource_version: None }, NOW)?;
+            }
+            let (made_anew, whole) = (self.decider.n_made_anew() - made_anew, self.decider.n_whole() - whole);
+            let how = if is_elsewhere { "elsewhere" } else { "at once" };
+            say(&format!("  {how} ({n_done} done, {whole} from the whole, {made_anew} made anew)"), spent);
         }
-        let (made_anew, whole) = (self.decider.n_made_anew() - made_anew, self.decider.n_whole() - whole);
-        say(&format!("{what} ({n_done} done, {whole} from the whole, {made_anew} made anew)"), spent);
         Ok(())
+    }
+
+    // What fits is bound at once, and the rest decided elsewhere. The longest of what keeps the loop counts.
+    fn decide_elsewhere(&mut self, launches: bool, spent: &mut Spent) -> Result<usize, Failure> {
+        let options = Options { launches, ..Options::default() };
+        let start = cpu_time();
+        let at_once = self.decider.decide_at_once(&mut self.state, &options, &BTreeSet::new(), NOW)?;
+        let n_bound = at_once.decision.bindings.len();
+        let kept = cpu_time().saturating_sub(start);
+        if at_once.is_all && !launches {
+            spent.kept.push(kept);
+            return Ok(n_bound);
+        }
+        let start = cpu_time();
+        let problem = self.take_replica().begin(&mut self.state);
+        let kept = kept.max(cpu_time().saturating_sub(start));
+        let start = cpu_time();
+        let solved = problem.solve(&options, NOW);
+        spent.elsewhere.push(cpu_time().saturating_sub(start));
+        let start = cpu_time();
+        let (finished, replica) = solved.finish(&mut self.state, NOW);
+        spent.kept.push(kept.max(cpu_time().saturating_sub(start)));
+        self.replica = Some(replica);
+        let decision = finished?.decision;
+        Ok(decision.bindings.len() + decision.launches.len() + decision.evictions.len())
     }
 }
 
-fn say(what: &str, mut spent: Vec<Duration>) {
-    spent.sort_unstable();
-    let middle = spent.get(spent.len() / 2).copied().unwrap_or_default();
-    println!("{what}: {middle:?}, {:?}", spent.last().copied().unwrap_or_default());
+fn say(what: &str, spent: Spent) {
+    let in_words = |mut spent: Vec<Duration>| {
+        spent.sort_unstable();
+        let at = |percent: usize| {
+            let at = (spent.len() * percent).div_ceil(100).saturating_sub(1);
+            spent.get(at).copied().unwrap_or_default().as_secs_f64() * 1e3
+        };
+        format!("{:.2}, {:.2}, {:.2} ms", at(50), at(99), at(100))
+    };
+    let Spent { kept, elsewhere } = spent;
+    let beside =
+        if elsewhere.is_empty() { String::new() } else { format!("; in another thread {}", in_words(elsewhere)) };
+    println!("{what}: the loop is kept for {}{beside}", in_words(kept));
 }
 
 fn namespace(object: &Object) -> &str {

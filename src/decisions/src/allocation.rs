@@ -1,6 +1,8 @@
 //! Owners of Reservations: who draws from which, on nodes that exist and with Reservations that are placed by the plan.
 
-use berth_model::{Assigned, ClassId, Cluster, KeyedMap, MemberKind, Resources, Sym, Universe};
+use std::collections::BTreeMap;
+
+use berth_model::{Assigned, ClassId, Cluster, MemberKind, Resources, Sym, Universe};
 use berth_provisioning::{Launching, NodePlan, Options, Solution, Unschedulable};
 use berth_scheduling::Placement;
 use berth_scheduling::reservation::{Bundled, Draws, bundle};
@@ -18,7 +20,7 @@ pub struct Allocation {
     /// Who goes with pending Reservations.
     draws: Draws,
     /// Pending Reservations that have owners in the plan, by name.
-    by_name: KeyedMap<Box<str>, u32>,
+    by_name: BTreeMap<Box<str>, u32>,
     /// Who draws where it was placed by itself.
     joined: Joined,
 }
@@ -128,7 +130,7 @@ fn spent(cluster: &Cluster, universe: &Universe, contents: &[(ClassId, u32)]) ->
 
 impl Allocation {
     fn new(existing: Existing, draws: Draws, cluster: &Cluster) -> Self {
-        let mut allocation = Allocation { existing, draws, by_name: KeyedMap::default(), joined: Joined::new() };
+        let mut allocation = Allocation { existing, draws, by_name: BTreeMap::new(), joined: Joined::new() };
         allocation.set_names(cluster);
         allocation
     }

@@ -30,6 +30,8 @@ pub(crate) struct Planned {
     pub(crate) launches: Vec<Launch>,
     /// Who joins nodes that come up.
     pub(crate) nominations: Vec<Nomination>,
+    /// And of those who run yet.
+    pub(crate) moves: Vec<Nomination>,
 }
 
 // === impl Rest ===
@@ -75,7 +77,8 @@ impl Rest {
         supply.add_pending(cluster, rows)?;
         let mut planned = Decision::default();
         solve(state, options, &mut supply, launching, (&options.expected, &options.drawers), &mut planned)?;
-        Some(Planned { launches: planned.launches, nominations: planned.nominations })
+        let Decision { launches, nominations, moves, .. } = planned;
+        Some(Planned { launches, nominations, moves })
     }
 }
 

@@ -8,7 +8,6 @@ use berth_model::{Cluster, MemberKind, Phase, Universe};
 use berth_provisioning::{Claims, Launching, Solution};
 use berth_scheduling::Placement;
 use berth_state::{Kind, ObjectRef, State, Time};
-use k8s_openapi::api::core::v1::Pod;
 
 use crate::allocation::{self, Allocation};
 use crate::assignment::{Assignment, Share};
@@ -129,20 +128,20 @@ impl Answer<'_> {
     fn node(&self, index: usize) -> ObjectRef {
         let name = self.cluster.nodes.get(index).map_or("", |node| self.cluster.symbols.text(node.name));
         let node = self.reference(Kind::Node, "", name);
-        let is_claim = self.state.get(&node.key).is_none();
+        let is_claim = !self.state.has(&node.key);
         if is_claim { self.reference(Kind::NodeClaim, "", name) } else { node }
     }
 
     /// Whether a pod is on no node yet, and one of those that are bound here.
     fn is_bound_here(&self, object: &ObjectRef) -> bool {
-        let Some(pod) = self.state.get_as::<Pod>(&object.key.namespace, &object.key.name) else { return false };
-        self.options.scheduler_names.as_ref().is_none_or(|names| names.contains(State::scheduler_of(pod)))
+        let Some(pod) = self.state.pod(&object.key.namespace, &object.key.name) else { return false };
+        self.options.scheduler_names.as_ref().is_none_or(|names| names.contains(pod.scheduler_name()))
     }
 
     /// Whether a pod is on a node already: one that goes away, and it is planned as it will be made anew.
     fn is_yet_to_be_remade(&self, object: &ObjectRef) -> bool {
-        let pod = self.state.get_as::<Pod>(&object.key.namespace, &object.key.name);
-        pod.and_then(|pod| pod.spec.as_ref()?.node_name.as_deref()).is_some_and(|node| !node.is_empty())
+        let pod = self.state.pod(&object.key.namespace, &object.key.name);
+        pod.is_some_and(|pod| pod.node().is_some())
     }
 
     /// What goes to nodes that are up, and who gives way there.
@@ -158,12 +157,12 @@ impl Answer<'_> {
         }
         decision.bindings.sort_by_key(|binding| binding.object.key.kind == Kind::Pod);
         let kind = |name: &str| if name.contains('/') { MemberKind::Pod } else { MemberKind::Reservation };
-        let settled = self.allocation.settled().iter().map(|(name, node)| Nomination {
-            object: self.member(kind(name), name),
-            node: self.node(*node),
-            after_evictions: false,
-        });
-        decision.nominations.extend(settled);
+        for (name, node) in self.allocation.settled() {
+            let object = self.member(kind(name), name);
+            let moves = object.key.kind == Kind::Pod && self.is_yet_to_be_remade(&object);
+            let of_kind = if moves { &mut decision.moves } else { &mut decision.nominations };
+            of_kind.push(Nomination { object, node: self.node(*node), after_evictions: false });
+        }
         for (node, pods) in self.allocation.all_preempted().filter(|(node, _)| self.makes_way_on(*node)) {
             let evicted = pods.iter().map(|pod| self.member(MemberKind::Pod, pod));
             decision.evictions.extend(evicted.map(|pod| Eviction { pod, node: self.node(node) }));
@@ -190,10 +189,13 @@ impl Answer<'_> {
     ) -> Result<(), DecideError> {
         let object = self.member(placement.kind, &placement.name);
         let is_pod = placement.kind == MemberKind::Pod;
+        let node = self.node(node);
         if is_pod && self.is_yet_to_be_remade(&object) {
+            if !after_evictions {
+                decision.moves.push(Nomination { object, node, after_evictions });
+            }
             return Ok(());
         }
-        let node = self.node(node);
         let is_others = is_pod && !self.is_bound_here(&object);
         if after_evictions || is_others {
             decision.nominations.push(Nomination { object, node, after_evictions: after_evictions && !is_others });
@@ -228,13 +230,12 @@ impl Answer<'_> {
         for (entry, shares) in solution.nodes.iter().zip(&assignment.nodes) {
             for share in shares {
                 let kind = assignment.kind(*share);
-                let waiting = assignment.members(*share).map(|member| self.member(kind, &member.to_string()));
-                let waiting = waiting.filter(|object| kind != MemberKind::Pod || !self.is_yet_to_be_remade(object));
-                decision.nominations.extend(waiting.map(|object| Nomination {
-                    object,
-                    node: self.node(entry.node),
-                    after_evictions: false,
-                }));
+                for member in assignment.members(*share) {
+                    let object = self.member(kind, &member.to_string());
+                    let moves = kind == MemberKind::Pod && self.is_yet_to_be_remade(&object);
+                    let of_kind = if moves { &mut decision.moves } else { &mut decision.nominations };
+                    of_kind.push(Nomination { object, node: self.node(entry.node), after_evictions: false });
+                }
             }
         }
     }

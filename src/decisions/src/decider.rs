@@ -75,9 +75,10 @@ impl Decider {
                 Some(launching) if !rest.rows.is_empty() => rest.plan(state, options, launching),
                 _ => Some(Planned::default()),
             };
-            if let Some(Planned { launches, nominations }) = planned {
+            if let Some(Planned { launches, nominations, moves }) = planned {
                 let mut decision = bind_only(state, options, existing)?;
                 decision.nominations.extend(nominations);
+                decision.moves.extend(moves);
                 return Ok(Decision { launches, ..decision });
             }
         }

@@ -16,6 +16,9 @@ pub struct Decision {
     /// Pods and Reservations that wait for a node: one that comes up, one on which others give way first, or one that
     /// another scheduler is expected to choose.
     pub nominations: Vec<Nomination>,
+    /// Pods that run yet, on nodes that go away, and where they would come next: nodes that are up or come up. Nothing is to be
+    /// written for them. Those for whom a node is launched are with that.
+    pub moves: Vec<Nomination>,
     /// Pods that give way to others of higher priority, by node.
     pub evictions: Vec<Eviction>,
     /// Nodes to launch.

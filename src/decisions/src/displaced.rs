@@ -5,7 +5,6 @@ use std::cmp::Reverse;
 use berth_model::{BoundPod, ClassId, Cluster, LiveUniverse, Node, Sym};
 use berth_scheduling::{Paused, Scheduler};
 use berth_state::{Key, Kind, ObjectRef, State, is_remade};
-use k8s_openapi::api::core::v1::Pod;
 
 /// The pods of a node that went, made anew by their controllers. It borrows the state that it was found in: names are those of
 /// the cluster, and cost nothing.
@@ -41,8 +40,8 @@ impl<'s> Displaced<'s> {
         let cluster = state.last_cluster()?;
         let node = cluster.nodes.get(node)?;
         let is_lost = |pod: &BoundPod| {
-            let object = state.get_as::<Pod>(cluster.symbols.text(pod.namespace), &pod.name);
-            object.is_some_and(|object| is_remade(object))
+            let record = state.pod(cluster.symbols.text(pod.namespace), &pod.name);
+            record.is_some_and(|record| is_remade(record))
         };
         let is_any_lost = node.pods.iter().filter(|pod| pod.replaced_by.is_none()).any(is_lost);
         (!is_any_lost).then_some(Displaced { state, cluster, node, places })
@@ -119,6 +118,6 @@ struct Row {
 /// An object that is known, by name.
 pub(crate) fn reference(state: &State, kind: Kind, namespace: &str, name: &str) -> ObjectRef {
     let key = Key::new(kind, namespace, name);
-    let uid = state.observed(&key).and_then(|object| object.metadata().uid.clone());
+    let uid = state.observed_uid(&key);
     key.with_uid(uid.as_deref())
 }

@@ -1,8 +1,9 @@
 //! Pending pods and Reservations onto the nodes that exist, as the scheduler would bind them, before any node is launched.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use berth_model::{ClassId, Cluster, KeyedMap, MemberKind, MemberRun, Phase, Refusal, Reservation, Sym, Universe};
+use berth_model::{ClassId, Cluster, MemberKind, MemberRun, Phase, Refusal, Reservation, Sym, Universe};
 use berth_provisioning::Launching;
 use berth_scheduling::reservation::reasons;
 use berth_scheduling::{Placement, Scheduler, expect_replacements};
@@ -22,7 +23,7 @@ pub(crate) struct Existing {
     /// By node: the pods that give way there, by `namespace/name`, in order.
     pub(crate) preempted: BTreeMap<usize, Vec<Box<str>>>,
     /// By name of a Reservation: namespace, spec and labels of the pod that stood in for it.
-    pub(crate) stand_ins: KeyedMap<Box<str>, (Sym, u32, u32)>,
+    pub(crate) stand_ins: BTreeMap<Arc<str>, (Sym, u32, u32)>,
     /// Pods that are to come to nodes that were launched for them, by `namespace/name`, Reservations by name, and the node's
     /// index.
     pub(crate) settled: Vec<(Box<str>, usize)>,

@@ -29,7 +29,7 @@ pub(crate) struct ExpectedRows {
     /// By row: the nodes of Reservations that are not up yet, one for each pod that is to draw from them.
     drawers: BTreeMap<u32, Vec<usize>>,
     /// By row: the names of those who are expected somewhere.
-    own: BTreeMap<u32, FxHashSet<Box<str>>>,
+    own: BTreeMap<u32, FxHashSet<Arc<str>>>,
 }
 
 // === impl ExpectedRows ===
@@ -144,7 +144,7 @@ impl ExpectedRows {
                 let Some(node) = all.get_mut(at) else { return true };
                 node.free.subtract(&spec.requests);
                 if row.kind == MemberKind::Reservation {
-                    settled.push((run.name.clone(), at));
+                    settled.push((Box::from(&*run.name), at));
                     return false;
                 }
                 node.pods.push(BoundPod {

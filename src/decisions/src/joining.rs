@@ -31,7 +31,8 @@ pub(crate) fn join(cluster: &Cluster, universe: &Universe, bundled: &mut Draws, 
         return joined;
     }
     let assignment = Assignment::new(cluster, universe, solution);
-    let ids = cluster.reservations.iter().map(|known| cluster.symbols.text(known.name)).zip(0..).collect();
+    let mut ids = cluster.keyed_map();
+    ids.extend(cluster.reservations.iter().map(|known| cluster.symbols.text(known.name)).zip(0..));
     let site = Site { cluster, universe, assignment: &assignment, ids };
     let chosen = site.choose_all(bundled, solution);
     for (entry, shares) in solution.nodes.iter().zip(&assignment.nodes) {

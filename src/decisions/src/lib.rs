@@ -16,16 +16,19 @@
 mod allocation;
 mod assigned;
 mod assignment;
+mod at_once;
 mod beside;
 mod decide;
 mod decider;
 mod decision;
 mod displaced;
+mod elsewhere;
 mod existing;
 mod expected;
 mod joining;
 mod outlook;
 mod replicas;
+mod since;
 mod terms;
 #[cfg(test)]
 mod tests;
@@ -33,6 +36,7 @@ mod tests;
 pub use allocation::{Allocation, Also, solve};
 pub use assigned::annotations;
 pub use assignment::{Assignment, MemberName, Share};
+pub use at_once::AtOnce;
 pub use berth_provisioning::{Effort, Options as SolveOptions};
 pub use decide::{Options, decide};
 pub use decider::Decider;
@@ -40,8 +44,10 @@ pub use decision::{
     Binding, DecideError, Decision, Eviction, Launch, Nomination, OfferingName, Refusal, ReservationDraw,
 };
 pub use displaced::{Displaced, PodName};
+pub use elsewhere::{Finished, Problem, Replica, Solved};
 pub use expected::{ExpectedDrawers, ExpectedNodes};
 pub use joining::PlannedNode;
 pub use outlook::{Outlook, Question, Tally};
 pub use replicas::{plan_replicas, pool_of, replicas};
+pub use since::Since;
 pub use terms::{Unit, quantities};

@@ -1,11 +1,10 @@
 //! What would become of the pods of each of many nodes, if that node alone went: told without a whole decision where that
 //! can be, by what the scheduler keeps, a bound of what new nodes cost, and plans of the few pods that find no place.
 
-use berth_model::{BoundPod, ClassId, Cluster, KeyedMap, MemberKind, MemberRun, Money, Phase, Resources, Universe};
+use berth_model::{BoundPod, ClassId, Cluster, MemberKind, MemberRun, Money, Phase, Resources, Universe};
 use berth_provisioning::{Floor, Launching};
 use berth_scheduling::Scheduler;
 use berth_state::{State, Time, is_remade};
-use k8s_openapi::api::core::v1::Pod;
 use rustc_hash::FxHashMap;
 
 use crate::beside;
@@ -135,7 +134,7 @@ impl Decider {
         let kept = self.kept_of(tracked);
         let Kept { classes, scheduler, .. } = kept;
         let universe = classes.universe();
-        let names: KeyedMap<berth_model::Sym, usize> =
+        let names: FxHashMap<berth_model::Sym, usize> =
             cluster.nodes.iter().enumerate().map(|(at, node)| (node.name, at)).collect();
         let mut scheduler = Scheduler::resume(cluster, universe, scheduler);
         let mut market = Market::new(cluster, universe, &kept.launching, options);
@@ -221,7 +220,7 @@ impl Decider {
         let Some(tracked) = state.tracked(now) else { return Ok(vec![Money::ZERO; nodes.len()]) };
         let cluster = tracked.cluster;
         let kept = self.kept_of(tracked);
-        let names: KeyedMap<berth_model::Sym, &berth_model::Node> =
+        let names: FxHashMap<berth_model::Sym, &berth_model::Node> =
             cluster.nodes.iter().map(|node| (node.name, node)).collect();
         let contents: Vec<Left> = nodes
             .iter()
@@ -349,8 +348,8 @@ fn is_as_good(floor: Money, below: Money) -> bool {
 fn loses_any(state: &State, cluster: &Cluster, node: usize) -> bool {
     let pods = cluster.nodes.get(node).map_or(&[][..], |node| &node.pods);
     pods.iter().filter(|pod| pod.replaced_by.is_none()).any(|pod| {
-        let object = state.get_as::<Pod>(cluster.symbols.text(pod.namespace), &pod.name);
-        object.is_some_and(|object| is_remade(object))
+        let record = state.pod(cluster.symbols.text(pod.namespace), &pod.name);
+        record.is_some_and(|record| is_remade(record))
     })
 }
 

@@ -6,7 +6,6 @@ use berth_model::{
 };
 use berth_provisioning::{Effort, Launching, Solution};
 use berth_state::{State, Time};
-use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::allocation::Allocation;
@@ -38,7 +37,7 @@ pub fn replicas(
     let is_its =
         |of: &ObjectMeta| of.labels.as_ref().and_then(|all| all.get(labels::NODEPOOL)).is_some_and(|name| name == pool);
     let n_claims = state.all::<NodeClaim>().filter(|claim| is_its(&claim.metadata)).count();
-    let n_nodes = state.all::<Node>().filter(|node| is_its(&node.metadata)).count();
+    let n_nodes = state.nodes().filter(|node| node.label(labels::NODEPOOL) == Some(pool)).count();
     let n_all = u32::try_from(n_claims.max(n_nodes)).unwrap_or(u32::MAX).saturating_add(n_leaving);
     let (cluster, universe, solution) = plan_replicas(state.cluster(now), pool, (count, n_all), &options.solve);
     let allocation = Allocation::default();

@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use berth_api::{ConsolidationPolicy, NodeClaim, NodePool, Reservation, labels};
 use berth_model::{KeyedMap, Money};
-use berth_state::{Key, Kind, Object, ObjectRef, State};
+use berth_state::{Key, Kind, NodeRecord, ObjectRef, PodRecord, State};
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
@@ -138,12 +137,12 @@ pub(crate) fn unreadable_budgets(pool: &str, error: &str) -> Reason {
 impl Survey {
     /// Looks at every node that carries the label of a NodePool.
     pub(crate) fn of(state: &State, prices: &Prices, options: &Options, now: Timestamp) -> Self {
-        let known = state.all_with_observed::<Pod>();
-        let all_pods: Vec<&Pod> = known.map(|(_, pod, observed)| newest_pod(pod, observed)).collect();
+        let known = state.pods_with_observed();
+        let all_pods: Vec<&PodRecord> = known.map(|(pod, observed)| newest_pod(pod, observed)).collect();
         let limits = Limits::of(state.all::<PodDisruptionBudget>().map(|budget| &**budget), &all_pods);
-        let mut by_node: KeyedMap<&str, Vec<&Pod>> = KeyedMap::default();
+        let mut by_node: KeyedMap<&str, Vec<&PodRecord>> = state.keyed_map();
         for pod in &all_pods {
-            if let Some(node) = node_of(pod) {
+            if let Some(node) = pod.node() {
                 by_node.entry(node).or_default().push(pod);
             }
         }
@@ -179,18 +178,18 @@ impl Survey {
     fn with_pods<'s>(
         state: &'s State,
         (prices, limits): (&Prices, &Limits<'_>),
-        pods_of: impl Fn(&str) -> Option<Vec<&'s Pod>>,
+        pods_of: impl Fn(&str) -> Option<Vec<&'s PodRecord>>,
         options: &Options,
         now: Timestamp,
     ) -> Self {
         let claims = Claims::of(state);
         let rooms = rooms::by_node(state);
         let mut survey = Survey::default();
-        for (_, node, observed) in state.all_with_observed::<Node>() {
+        for (node, observed) in state.nodes_with_observed() {
             let node = newest_node(node, observed);
-            let Some(name) = node.metadata.labels.as_ref().and_then(|all| all.get(labels::NODEPOOL)) else { continue };
+            let Some(name) = node.label(labels::NODEPOOL) else { continue };
             let pool = state.get_as::<NodePool>("", name);
-            let node_name = node.metadata.name.as_deref().unwrap_or_default();
+            let node_name = &**node.name();
             let pods = pods_of(node_name);
             let facts = Facts {
                 node,
@@ -290,26 +289,19 @@ fn reference(kind: Kind, metadata: &ObjectMeta) -> ObjectRef {
 
 /// The newest version of a pod: what a decision depends on does not change with each, but what may be disrupted does. One
 /// that was moved in a what-if is as that has it.
-fn newest_pod<'s>(pod: &'s Pod, observed: Option<&'s Arc<Pod>>) -> &'s Pod {
-    let is_same = |newest: &&Pod| newest.metadata.uid == pod.metadata.uid && node_of(newest) == node_of(pod);
+fn newest_pod<'s>(pod: &'s PodRecord, observed: Option<&'s Arc<PodRecord>>) -> &'s PodRecord {
+    let is_same = |newest: &&PodRecord| newest.uid() == pod.uid() && newest.node() == pod.node();
     observed.map(|observed| &**observed).filter(is_same).unwrap_or(pod)
 }
 
 /// The same of one pod.
-fn newest_of<'s>(state: &'s State, pod: &'s Pod) -> &'s Pod {
-    match state.observed(&reference(Kind::Pod, &pod.metadata).key) {
-        Some(Object::Pod(observed)) => newest_pod(pod, Some(observed)),
-        _ => pod,
-    }
-}
-
-fn node_of(pod: &Pod) -> Option<&str> {
-    pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref())
+fn newest_of<'s>(state: &'s State, pod: &'s PodRecord) -> &'s PodRecord {
+    newest_pod(pod, state.observed_pod(pod.namespace(), pod.name()))
 }
 
 /// The newest version of a node, unless a what-if changed it.
-fn newest_node<'s>(node: &'s Node, observed: Option<&'s Arc<Node>>) -> &'s Node {
-    let is_same = |newest: &&Node| newest.metadata.uid == node.metadata.uid && newest.spec == node.spec;
+fn newest_node<'s>(node: &'s NodeRecord, observed: Option<&'s Arc<NodeRecord>>) -> &'s NodeRecord {
+    let is_same = |newest: &&NodeRecord| newest.uid() == node.uid() && newest.has_spec_of(node);
     observed.map(|observed| &**observed).filter(is_same).unwrap_or(node)
 }
 
@@ -323,7 +315,7 @@ struct Claims<'s> {
 
 impl<'s> Claims<'s> {
     fn of(state: &'s State) -> Self {
-        let mut claims = Claims { by_provider_id: KeyedMap::default(), by_node: KeyedMap::default(), are_known: false };
+        let mut claims = Claims { by_provider_id: state.keyed_map(), by_node: state.keyed_map(), are_known: false };
         for claim in state.all::<NodeClaim>() {
             claims.are_known = true;
             let Some(status) = &claim.status else { continue };
@@ -337,21 +329,20 @@ impl<'s> Claims<'s> {
         claims
     }
 
-    fn of_node(&self, node: &Node) -> Option<&'s NodeClaim> {
-        let id = node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref()).unwrap_or_default();
-        let name = node.metadata.name.as_deref().unwrap_or_default();
-        self.by_provider_id.get(id).or_else(|| self.by_node.get(name)).copied()
+    fn of_node(&self, node: &NodeRecord) -> Option<&'s NodeClaim> {
+        let id = node.provider_id().unwrap_or_default();
+        self.by_provider_id.get(id).or_else(|| self.by_node.get(&**node.name())).copied()
     }
 }
 
 /// What is known of a node.
 struct Facts<'a> {
-    node: &'a Node,
+    node: &'a NodeRecord,
     claim: Option<&'a NodeClaim>,
     knows_claims: bool,
     pool: Option<&'a NodePool>,
     pool_name: &'a str,
-    pods: &'a [&'a Pod],
+    pods: &'a [&'a PodRecord],
     rooms: &'a [&'a Reservation],
     /// Why the caller keeps it.
     kept: Option<&'a str>,
@@ -364,16 +355,15 @@ struct Facts<'a> {
 
 impl Facts<'_> {
     fn candidate(&self, prices: &Prices, limits: &Limits<'_>) -> Candidate {
-        let moved: Vec<&Pod> = self.pods.iter().copied().filter(|pod| pods::is_moved(pod)).collect();
+        let moved: Vec<&PodRecord> = self.pods.iter().copied().filter(|pod| pods::is_moved(pod)).collect();
         let none = BTreeMap::new();
-        let node_labels = self.node.metadata.labels.as_ref().unwrap_or(&none);
-        let key = Key::new(Kind::Node, "", self.node.metadata.name.as_deref().unwrap_or_default());
+        let node_labels = self.node.labels().unwrap_or(&none);
         let claim = self.claim.and_then(|claim| {
             let key = Key::new(Kind::NodeClaim, "", claim.metadata.name.as_deref()?);
             Some(key.with_uid(claim.metadata.uid.as_deref()))
         });
         Candidate {
-            node: key.with_uid(self.node.metadata.uid.as_deref()),
+            node: self.node.reference(),
             claim,
             pool: self.pool_name.to_owned(),
             capacity_type: node_labels.get(labels::CAPACITY_TYPE).cloned().unwrap_or_default(),
@@ -393,7 +383,7 @@ impl Facts<'_> {
             expires: self.claim.and_then(expiry),
             is_static: self.pool.is_some_and(|pool| pool.spec.is_static()),
             held: self.rooms.iter().map(|room| reference(Kind::Reservation, &room.metadata)).collect(),
-            created: self.node.metadata.creation_timestamp.as_ref().map(|time| time.0),
+            created: self.node.created(),
             blocked: self.blocked(limits),
             unripe: self.unripe(node_labels, moved.is_empty() && self.rooms.is_empty()),
             unconsolidatable: self.unconsolidatable(node_labels, prices),
@@ -402,41 +392,34 @@ impl Facts<'_> {
 
     /// What people should mend.
     fn faults(&self) -> Vec<(ObjectRef, String)> {
-        let annotated = self.pods.iter().filter(|pod| {
-            pod.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(labels::DO_NOT_DISRUPT))
-        });
-        let of_pods =
-            annotated.filter_map(|pod| Some((reference(Kind::Pod, &pod.metadata), pods::check_do_not_disrupt(pod)?)));
+        let annotated = self.pods.iter().filter(|pod| pod.annotation(labels::DO_NOT_DISRUPT).is_some());
+        let of_pods = annotated.filter_map(|pod| Some((pod.reference(), pods::check_do_not_disrupt(pod)?)));
         let mut faults: Vec<(ObjectRef, String)> = of_pods.collect();
-        let node = Some((Kind::Node, &self.node.metadata));
-        let claim = self.claim.map(|claim| (Kind::NodeClaim, &claim.metadata));
-        for (kind, metadata) in node.into_iter().chain(claim) {
-            let value = metadata.annotations.as_ref().and_then(|all| all.get(labels::DO_NOT_DISRUPT));
+        let node = Some((self.node.reference(), self.node.annotations()));
+        let of_claim = |claim: &NodeClaim| reference(Kind::NodeClaim, &claim.metadata);
+        let claim = self.claim.map(|claim| (of_claim(claim), claim.metadata.annotations.as_ref()));
+        for (object, annotations) in node.into_iter().chain(claim) {
+            let value = annotations.and_then(|all| all.get(labels::DO_NOT_DISRUPT));
             if let Some(value) = value.filter(|value| !matches!(value.as_str(), "true" | "false")) {
-                faults.push((reference(kind, metadata), unreadable_on_node(value)));
+                faults.push((object, unreadable_on_node(value)));
             }
         }
         faults
     }
 
     fn is_going(&self) -> bool {
-        let taints = self.node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
-        self.node.metadata.deletion_timestamp.is_some()
+        self.node.deletion().is_some()
             || self.claim.is_some_and(|claim| claim.metadata.deletion_timestamp.is_some())
-            || taints
-                .into_iter()
-                .flatten()
-                .any(|taint| matches!(taint.key.as_str(), labels::DISRUPTED_TAINT | UNDECIDED))
+            || self.node.taints().iter().any(|taint| matches!(taint.key.as_str(), labels::DISRUPTED_TAINT | UNDECIDED))
     }
 
     /// Unless its kubelet says that it is not.
     fn is_ready(&self) -> bool {
-        let conditions = self.node.status.as_ref().and_then(|status| status.conditions.as_ref());
-        conditions.into_iter().flatten().all(|condition| condition.type_ != "Ready" || condition.status == "True")
+        self.node.conditions().iter().all(|condition| condition.type_ != "Ready" || condition.status == "True")
     }
 
     fn is_initialized(&self) -> bool {
-        let has_label = self.node.metadata.labels.as_ref().and_then(|all| all.get(labels::INITIALIZED));
+        let has_label = self.node.label(labels::INITIALIZED);
         match self.claim {
             Some(claim) => {
                 let conditions = claim.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
@@ -469,9 +452,8 @@ impl Facts<'_> {
             let text = format!("NodePool {:?} is static, and the feature gate StaticCapacity is off", self.pool_name);
             reasons.push(reason(text));
         }
-        let own = [Some(&self.node.metadata), self.claim.map(|claim| &claim.metadata)];
-        let values =
-            own.into_iter().flatten().filter_map(|metadata| metadata.annotations.as_ref()?.get(labels::DO_NOT_DISRUPT));
+        let own = [self.node.annotations(), self.claim.and_then(|claim| claim.metadata.annotations.as_ref())];
+        let values = own.into_iter().flatten().filter_map(|annotations| annotations.get(labels::DO_NOT_DISRUPT));
         let values: BTreeSet<&str> = values.map(String::as_str).filter(|value| *value != "false").collect();
         for value in values {
             reasons.push(reason(if value == "true" {

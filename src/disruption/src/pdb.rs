@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::Pod;
+use berth_state::PodRecord;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -29,7 +29,7 @@ struct Limit<'a> {
 impl<'a> Limits<'a> {
     /// The budgets, with what each allows now: what its controller says; else, as in manifests that no controller has
     /// seen, what follows from its pods.
-    pub(crate) fn of(budgets: impl Iterator<Item = &'a PodDisruptionBudget>, all_pods: &[&Pod]) -> Self {
+    pub(crate) fn of(budgets: impl Iterator<Item = &'a PodDisruptionBudget>, all_pods: &[&PodRecord]) -> Self {
         let mut limits = Limits::default();
         for budget in budgets {
             let Some(spec) = &budget.spec else { continue };
@@ -51,11 +51,11 @@ impl<'a> Limits<'a> {
 
     /// Why a pod cannot be evicted now; `None` where it can, or is not evicted at all. The API server evicts no pod of
     /// two budgets.
-    pub(crate) fn refusal(&self, pod: &Pod) -> Option<String> {
+    pub(crate) fn refusal(&self, pod: &PodRecord) -> Option<String> {
         if !pods::is_evicted(pod) {
             return None;
         }
-        let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+        let namespace = pod.namespace();
         let of_pod = self.by_namespace.get(namespace).into_iter().flatten();
         let of_pod: Vec<&Limit<'_>> = of_pod.filter(|limit| matches(limit.selector, pod)).collect();
         match of_pod.as_slice() {
@@ -70,13 +70,10 @@ impl<'a> Limits<'a> {
 }
 
 /// What a budget allows that no controller has counted: of all pods that it selects, as if all of them were healthy.
-fn derived(budget: &PodDisruptionBudget, selector: &LabelSelector, namespace: &str, all: &[&Pod]) -> i32 {
+fn derived(budget: &PodDisruptionBudget, selector: &LabelSelector, namespace: &str, all: &[&PodRecord]) -> i32 {
     let Some(spec) = &budget.spec else { return 0 };
-    let selected = all.iter().filter(|pod| {
-        pod.metadata.namespace.as_deref().unwrap_or_default() == namespace
-            && matches(selector, pod)
-            && pods::is_moved(pod)
-    });
+    let selected =
+        all.iter().filter(|pod| pod.namespace() == namespace && matches(selector, pod) && pods::is_moved(pod));
     let expected = i32::try_from(selected.count()).unwrap_or(i32::MAX);
     let healthy = expected;
     let least = match (&spec.min_available, &spec.max_unavailable) {
@@ -101,8 +98,8 @@ fn amount(text: &IntOrString, of: i32) -> Option<i32> {
 
 /// Whether a selector selects a pod; an empty one selects all. One with an operator that does not exist selects all too:
 /// it must not free what it was meant to protect.
-fn matches(selector: &LabelSelector, pod: &Pod) -> bool {
-    let labels = pod.metadata.labels.as_ref();
+fn matches(selector: &LabelSelector, pod: &PodRecord) -> bool {
+    let labels = pod.labels();
     let value = |key: &str| labels.and_then(|labels| labels.get(key));
     let has_labels = selector.match_labels.iter().flatten().all(|(key, wanted)| value(key) == Some(wanted));
     let mut terms = selector.match_expressions.iter().flatten();
@@ -120,33 +117,31 @@ fn matches(selector: &LabelSelector, pod: &Pod) -> bool {
         })
 }
 
-fn is_ready(pod: &Pod) -> bool {
-    let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref()).into_iter().flatten();
-    conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+fn is_ready(pod: &PodRecord) -> bool {
+    pod.conditions().iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::core::v1::Pod;
     use rstest::rstest;
     use serde_json::{Value, json};
 
     use super::*;
 
-    fn pods(count: usize) -> Vec<Pod> {
+    fn pods(count: usize) -> Vec<PodRecord> {
         let pod = |i: usize| {
-            serde_json::from_value(
-                json!({"metadata": {"name": format!("web-{i}"), "namespace": "shop", "labels": {"app": "web"}},
-                "spec": {"containers": []}}),
-            )
-            .unwrap()
+            let metadata = json!({"name": format!("web-{i}"), "namespace": "shop", "labels": {"app": "web"}});
+            let pod: Pod = serde_json::from_value(json!({"metadata": metadata, "spec": {"containers": []}})).unwrap();
+            PodRecord::from(&pod)
         };
         (0..count).map(pod).collect()
     }
 
-    fn refusal(budgets: &[Value], pods: &[Pod]) -> Option<String> {
+    fn refusal(budgets: &[Value], pods: &[PodRecord]) -> Option<String> {
         let budgets: Vec<PodDisruptionBudget> =
             budgets.iter().map(|b| serde_json::from_value(b.clone()).unwrap()).collect();
-        let all: Vec<&Pod> = pods.iter().collect();
+        let all: Vec<&PodRecord> = pods.iter().collect();
         Limits::of(budgets.iter(), &all).refusal(&pods[0])
     }
 

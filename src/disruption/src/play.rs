@@ -99,10 +99,8 @@ pub(crate) fn play(
     }
     for candidate in gone {
         let name = candidate.node.key.name.clone();
-        let on_it: Vec<(ObjectRef, bool)> = state
-            .pods_on(&name)
-            .filter_map(|pod| Some((Object::Pod(pod.clone()).reference()?, pods::is_moved(pod))))
-            .collect();
+        let on_it: Vec<(ObjectRef, bool)> =
+            state.pods_on(&name).map(|pod| (pod.reference(), pods::is_moved(pod))).collect();
         for (pod, is_moved) in on_it {
             played.assume(state, &pod, if is_moved { Patch::Remake } else { Patch::Remove });
             if is_moved {
@@ -147,8 +145,8 @@ pub(crate) fn play(
             let held = state.get_as::<Reservation>("", &pod.name).and_then(|held| held.status.as_ref());
             return held.is_some_and(|status| status.node_name.is_some());
         }
-        let bound = state.get_as::<k8s_openapi::api::core::v1::Pod>(&pod.namespace, &pod.name);
-        bound.and_then(|pod| pod.spec.as_ref()?.node_name.as_deref()).is_some_and(|node| !node.is_empty())
+        let bound = state.pod(&pod.namespace, &pod.name);
+        bound.is_some_and(|pod| pod.node().is_some())
     };
     if moved.iter().all(is_placed) {
         return Ok(Some(played));
@@ -222,7 +220,7 @@ pub(crate) fn replacement_name(state: &State, pool: &str, number: &mut usize) ->
     loop {
         *number += 1;
         let name = format!("{pool}-replacement-{number:05}");
-        if state.get(&Key::new(Kind::Node, "", &name)).is_none() {
+        if !state.has(&Key::new(Kind::Node, "", &name)) {
             return name;
         }
     }

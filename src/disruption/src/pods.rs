@@ -2,8 +2,8 @@
 
 use berth_api::GoDuration;
 use berth_api::labels::DO_NOT_DISRUPT;
+use berth_state::{PodRecord, is_remade};
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::Pod;
 
 /// What it costs to disrupt something, as Karpenter counts it (`RescheduleDisruptionCost`): 1 for a pod of priority 0
 /// without a deletion cost. Exact, in parts of 2⁻²⁷.
@@ -45,16 +45,15 @@ impl DisruptionCost {
     }
 
     /// Of one pod: 1, more by its deletion cost (2²⁷ count as one) and its priority (2²⁵ count as one); from -10 to 10.
-    pub(crate) fn of(pod: &Pod) -> Self {
-        let annotations = pod.metadata.annotations.as_ref();
-        let deletion = annotations.and_then(|all| all.get(DELETION_COST)?.parse::<i32>().ok()).unwrap_or(0);
-        let priority = pod.spec.as_ref().and_then(|spec| spec.priority).unwrap_or(0);
+    pub(crate) fn of(pod: &PodRecord) -> Self {
+        let deletion = pod.annotation(DELETION_COST).and_then(|text| text.parse::<i32>().ok()).unwrap_or(0);
+        let priority = pod.spec().and_then(|spec| spec.priority).unwrap_or(0);
         let cost = ONE + i64::from(deletion) + i64::from(priority) * 4;
         DisruptionCost(cost.clamp(-10 * ONE, 10 * ONE))
     }
 
     /// Of a node with these pods that move: 1, and what each of them costs above 0.
-    pub(crate) fn of_node<'p>(pods: impl Iterator<Item = &'p Pod>) -> Self {
+    pub(crate) fn of_node<'p>(pods: impl Iterator<Item = &'p PodRecord>) -> Self {
         DisruptionCost(pods.map(|pod| Self::of(pod).0.max(0)).fold(ONE, i64::saturating_add))
     }
 }
@@ -65,32 +64,15 @@ impl std::iter::Sum for DisruptionCost {
     }
 }
 
-/// Whether the pod has ended.
-fn is_finished(pod: &Pod) -> bool {
-    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-    matches!(phase, Some("Succeeded" | "Failed"))
-}
-
-fn is_going(pod: &Pod) -> bool {
-    pod.metadata.deletion_timestamp.is_some()
-}
-
-/// Whether it runs for a node: of a DaemonSet, or static.
-fn is_of_its_node(pod: &Pod) -> bool {
-    let is_mirror =
-        pod.metadata.annotations.as_ref().is_some_and(|all| all.contains_key("kubernetes.io/config.mirror"));
-    let mut controllers = pod.metadata.owner_references.iter().flatten().filter(|owner| owner.controller == Some(true));
-    is_mirror || controllers.any(|owner| matches!(owner.kind.as_str(), "DaemonSet" | "Node"))
-}
-
-/// Whether another pod comes in its place when its node goes.
-pub(crate) fn is_moved(pod: &Pod) -> bool {
-    !is_finished(pod) && !is_going(pod) && !is_of_its_node(pod)
+/// Whether another pod comes in its place when its node goes: it has not ended, is not going, and does not run for its node,
+/// as those of DaemonSets and static ones do.
+pub(crate) fn is_moved(pod: &PodRecord) -> bool {
+    is_remade(pod)
 }
 
 /// Whether it is evicted when its node goes, and a PodDisruptionBudget has a say in that.
-pub(crate) fn is_evicted(pod: &Pod) -> bool {
-    let taints = pod.spec.as_ref().and_then(|spec| spec.tolerations.as_ref()).into_iter().flatten();
+pub(crate) fn is_evicted(pod: &PodRecord) -> bool {
+    let taints = pod.spec().and_then(|spec| spec.tolerations.as_ref()).into_iter().flatten();
     // Who tolerates the taint of a disruption stays until the node is gone, and is not evicted.
     let mut tolerates = taints.filter(|toleration| {
         let is_exists = toleration.operator.as_deref() == Some("Exists");
@@ -101,11 +83,11 @@ pub(crate) fn is_evicted(pod: &Pod) -> bool {
         let has_effect = matches!(toleration.effect.as_deref(), None | Some("" | "NoSchedule"));
         has_key && has_effect && (is_exists || toleration.value.as_deref().unwrap_or_default().is_empty())
     });
-    !is_finished(pod) && !is_going(pod) && !is_of_its_node(pod) && tolerates.next().is_none()
+    is_moved(pod) && tolerates.next().is_none()
 }
 
 /// What is wrong with a pod's `karpenter.sh/do-not-disrupt`, if it means nothing: it protects until it is mended.
-pub fn check_do_not_disrupt(pod: &Pod) -> Option<String> {
+pub fn check_do_not_disrupt(pod: &PodRecord) -> Option<String> {
     match protection(pod, Timestamp::MIN)? {
         Protection::Unreadable(found) => Some(format!(
             "metadata.annotations[{DO_NOT_DISRUPT}]: expected \"true\" or a time such as 1h, found {found:?}: its node is \
@@ -116,21 +98,20 @@ pub fn check_do_not_disrupt(pod: &Pod) -> Option<String> {
 }
 
 /// Whether the pod, of whatever owner, keeps its node as it is.
-pub(crate) fn protection(pod: &Pod, now: Timestamp) -> Option<Protection> {
-    if is_finished(pod) || is_going(pod) {
+pub(crate) fn protection(pod: &PodRecord, now: Timestamp) -> Option<Protection> {
+    if pod.has_ended() || pod.deletion().is_some() {
         return None;
     }
-    let text = pod.metadata.annotations.as_ref()?.get(DO_NOT_DISRUPT)?;
-    match text.as_str() {
+    let text = pod.annotation(DO_NOT_DISRUPT)?;
+    match text {
         "true" => Some(Protection::Annotation),
         "false" => None,
         _ => {
             let duration = text.parse::<GoDuration>().ok().and_then(|duration| duration.to_std());
             let Some(duration) = duration.filter(|duration| !duration.is_zero()) else {
-                return Some(Protection::Unreadable(text.clone()));
+                return Some(Protection::Unreadable(text.to_owned()));
             };
-            let began = pod.status.as_ref().and_then(|status| status.start_time.as_ref());
-            let began = began.or(pod.metadata.creation_timestamp.as_ref()).map(|time| time.0);
+            let began = pod.started().or(pod.created());
             // A pod that has not begun is protected for all of its time.
             let over = began.and_then(|began| began.checked_add(SignedDuration::try_from(duration).ok()?).ok());
             over.is_none_or(|over| now < over).then_some(Protection::Annotation)
@@ -140,15 +121,20 @@ pub(crate) fn protection(pod: &Pod, now: Timestamp) -> Option<Protection> {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::core::v1::Pod;
     use rstest::rstest;
     use serde_json::{Value, json};
 
     use super::*;
 
-    fn pod(metadata: &Value, priority: i32) -> Pod {
-        serde_json::from_value(json!({"metadata": metadata, "spec": {"containers": [], "priority": priority},
-            "status": {"startTime": "2026-01-01T00:00:00Z"}}))
-        .unwrap()
+    fn pod(metadata: &Value, priority: i32) -> PodRecord {
+        tolerant_pod(metadata, priority, &Value::Null)
+    }
+
+    fn tolerant_pod(metadata: &Value, priority: i32, tolerations: &Value) -> PodRecord {
+        let spec = json!({"containers": [], "priority": priority, "tolerations": tolerations});
+        let pod = json!({"metadata": metadata, "spec": spec, "status": {"startTime": "2026-01-01T00:00:00Z"}});
+        PodRecord::from(&serde_json::from_value::<Pod>(pod).unwrap())
     }
 
     fn annotated(key: &str, value: &str) -> Value {
@@ -163,7 +149,7 @@ mod tests {
     #[case::unreadable_deletion_cost(pod(&annotated(DELETION_COST, "a lot"), 0), 1.0)]
     #[case::priority(pod(&json!({}), 1 << 25), 2.0)]
     #[case::system_critical(pod(&json!({}), 2_000_001_000), 10.0)]
-    fn a_pods_cost_follows_deletion_cost_and_priority(#[case] pod: Pod, #[case] expected: f64) {
+    fn a_pods_cost_follows_deletion_cost_and_priority(#[case] pod: PodRecord, #[case] expected: f64) {
         let cost = DisruptionCost::of(&pod).in_pods();
         assert!((cost - expected.clamp(-10.0, 10.0)).abs() < 1e-12, "{cost}");
     }
@@ -198,10 +184,9 @@ mod tests {
 
     #[test]
     fn who_tolerates_the_disruption_is_not_evicted() {
-        let mut tolerant = pod(&json!({}), 0);
-        assert!(is_evicted(&tolerant));
+        assert!(is_evicted(&pod(&json!({}), 0)));
         let tolerations = json!([{"key": "karpenter.sh/disrupted", "operator": "Exists", "effect": "NoSchedule"}]);
-        tolerant.spec.as_mut().unwrap().tolerations = serde_json::from_value(tolerations).unwrap();
+        let tolerant = tolerant_pod(&json!({}), 0, &tolerations);
         assert!(!is_evicted(&tolerant) && is_moved(&tolerant));
     }
 }

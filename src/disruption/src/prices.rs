@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use berth_api::labels;
 use berth_decisions::OfferingName;
-use berth_model::{CapacityType, Cluster, InstanceType, KeyedMap, Money, Offering, Shared, Sym};
+use berth_model::{CapacityType, Cluster, InstanceType, Money, Offering, Shared, Sym};
 
 /// What an offering costs an hour.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -28,7 +28,7 @@ impl std::ops::AddAssign for Price {
 pub(crate) struct Prices {
     instance_types: Shared<Vec<InstanceType>>,
     /// By name: the positions of an instance type, which is there for several node classes.
-    by_name: KeyedMap<Arc<str>, Vec<usize>>,
+    by_name: BTreeMap<Arc<str>, Vec<usize>>,
     zones: Vec<(Arc<str>, Sym)>,
 }
 

@@ -155,8 +155,8 @@ fn is_drift(method: Method) -> bool {
 /// those before it, what its slot is worth on who could take it, and what a Balanced NodePool saves on all that it costs.
 fn needs_all(state: &State, nodes: &[ObjectRef], method: Method) -> bool {
     let depends = |node: &ObjectRef| {
-        let node = state.get_as::<Node>("", &node.key.name);
-        let label = |key: &str| node.and_then(|node| node.metadata.labels.as_ref()?.get(key)).map(String::as_str);
+        let node = state.node(&node.key.name);
+        let label = |key: &str| node.and_then(|node| node.label(key));
         let pool = label(labels::NODEPOOL).and_then(|pool| state.get_as::<NodePool>("", pool));
         label(labels::CAPACITY_TYPE) == Some(labels::RESERVED)
             || pool.is_some_and(|pool| pool.spec.disruption.consolidation_policy == ConsolidationPolicy::Balanced)
@@ -242,8 +242,7 @@ fn with_untainted<T>(
     let mut played = Played::default();
     let names: BTreeSet<&str> = nodes.iter().map(|node| &*node.key.name).collect();
     let meant: BTreeSet<&str> = names.iter().copied().chain(undecided.iter().map(String::as_str)).collect();
-    let tainted: Vec<Node> =
-        meant.into_iter().filter_map(|name| state.get_as::<Node>("", name)).map(|node| (**node).clone()).collect();
+    let tainted: Vec<Node> = meant.into_iter().filter_map(|name| state.node(name)).map(|node| node.to_node()).collect();
     for mut node in tainted {
         let is_own = node.metadata.name.as_deref().is_some_and(|name| names.contains(name));
         let Some(taints) = node.spec.as_mut().and_then(|spec| spec.taints.as_mut()) else { continue };

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 
 use berth_api::labels::koordinator::{DEVICE_ALLOCATED, RESERVATION_ALLOCATED, RESOURCE_STATUS};
 use berth_api::{NodePool, Reservation, ReservationPhase};
-use berth_state::State;
-use k8s_openapi::api::core::v1::Pod;
+use berth_state::{PodRecord, State};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 /// The Reservations that hold room, by node.
@@ -25,7 +24,7 @@ pub(crate) fn by_node(state: &State) -> BTreeMap<&str, Vec<&Reservation>> {
 
 /// Why a Reservation cannot move to another node, and keeps its own; `None` where it can. It has one node, so its room moves
 /// as a whole: not while pods draw from it, nor while it waits for room, nor with CPUs or devices of its node to itself.
-pub(crate) fn stays(room: &Reservation, pool: &NodePool, pods: &[&Pod]) -> Option<String> {
+pub(crate) fn stays(room: &Reservation, pool: &NodePool, pods: &[&PodRecord]) -> Option<String> {
     let name = room.metadata.name.as_deref().unwrap_or_default();
     let status = room.status.as_ref()?;
     let has = |metadata: &ObjectMeta, key: &str| metadata.annotations.as_ref().is_some_and(|all| all.contains_key(key));
@@ -45,7 +44,7 @@ pub(crate) fn stays(room: &Reservation, pool: &NodePool, pods: &[&Pod]) -> Optio
 }
 
 /// Whether a pod's annotation names this Reservation.
-fn draws_from(pod: &Pod, name: &str) -> bool {
-    let text = pod.metadata.annotations.as_ref().and_then(|all| all.get(RESERVATION_ALLOCATED));
+fn draws_from(pod: &PodRecord, name: &str) -> bool {
+    let text = pod.annotation(RESERVATION_ALLOCATED);
     text.is_some_and(|text| text.contains(&format!("\"{name}\"")))
 }

@@ -249,7 +249,7 @@ fn pods_that_came_from_a_node_that_went_go_on_with_the_next() {
             let played = play((&mut state, &mut decider), &[candidate], &[], &decisions, now()).unwrap();
             assert!(played.is_some());
         }
-        let pods = state.all::<Pod>().filter(|pod| pod.spec.as_ref().is_none_or(|spec| spec.node_name.is_none()));
+        let pods = state.pods().filter(|pod| pod.node().is_none());
         pods.count()
     };
     assert_eq!(pending, 0, "nobody is left behind");

@@ -3,8 +3,9 @@
 use rustc_hash::FxHashMap;
 
 use crate::{
-    Daemon, DefaultSpread, DisruptionBudget, InstanceType, Labels, MemberKind, Namespace, Node, NodePool, PendingRow,
-    PodSpec, Requirements, Reservation, ReservationRules, ResourceNames, Shared, Slots, Sym, Symbols,
+    Daemon, DefaultSpread, DisruptionBudget, InstanceType, Keyed, KeyedMap, Labels, MemberKind, Namespace, Node,
+    NodePool, PendingRow, PodSpec, Requirements, Reservation, ReservationRules, ResourceNames, Shared, Slots, Sym,
+    Symbols,
 };
 
 /// The label keys that decisions know by meaning, interned.
@@ -89,8 +90,8 @@ pub struct Cluster {
     pub label_sets: Shared<Vec<Labels>>,
     /// Who is pending.
     pub pending: Vec<PendingRow>,
-    spec_ids: Shared<FxHashMap<PodSpec, u32>>,
-    label_set_ids: Shared<FxHashMap<Labels, u32>>,
+    spec_ids: Shared<KeyedMap<PodSpec, u32>>,
+    label_set_ids: Shared<KeyedMap<Labels, u32>>,
     /// By label set: from whom such pods are spread by default.
     spread_from: Shared<FxHashMap<u32, Requirements>>,
     /// By label set and from whom its pods are spread by default.
@@ -105,9 +106,15 @@ impl Default for Cluster {
 }
 
 impl Cluster {
-    /// An empty cluster.
+    /// An empty cluster, which hashes with a key that everyone knows.
     pub fn new() -> Self {
-        let mut symbols = Symbols::default();
+        Self::with_hash_key([0; 4])
+    }
+
+    /// An empty cluster that hashes what others choose with this key. No answer depends on it.
+    pub fn with_hash_key(key: [u64; 4]) -> Self {
+        let keyed = Keyed::with_key(key);
+        let mut symbols = Symbols::with_hasher(keyed.clone());
         let well_known = WellKnown::new(&mut symbols);
         let resource_names = ResourceNames::new(&mut symbols);
         Cluster {
@@ -128,12 +135,17 @@ impl Cluster {
             specs: Shared::default(),
             label_sets: Shared::default(),
             pending: Vec::new(),
-            spec_ids: Shared::default(),
-            label_set_ids: Shared::default(),
+            spec_ids: KeyedMap::with_hasher(keyed.clone()).into(),
+            label_set_ids: KeyedMap::with_hasher(keyed).into(),
             spread_from: Shared::default(),
             spreading_ids: Shared::default(),
             row_ids: FxHashMap::default(),
         }
+    }
+
+    /// An empty map of names, which hashes as the cluster does.
+    pub fn keyed_map<K, V>(&self) -> KeyedMap<K, V> {
+        KeyedMap::with_hasher(self.symbols.hasher().clone())
     }
 
     /// Brings nodes into the order in which they are tried.

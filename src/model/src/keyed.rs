@@ -1,40 +1,31 @@
 //! Hash maps of names that others choose.
 //!
 //! [`rustc_hash`] is quick and has no key: whoever may choose many names (of pods, labels, resources) can choose such as
-//! share one hash, and looking one up then takes as long as there are names. These maps hash with a key that the process
-//! draws when it starts. No answer may depend on their order, which differs from run to run: they are looked up, and never
-//! iterated.
+//! share one hash, and looking one up then takes as long as there are names. These maps hash with a key that whoever makes a
+//! cluster gives it ([`crate::Cluster::with_hash_key`]). No answer may depend on their order, which differs from key to key:
+//! they are looked up, and never iterated.
 
 use std::hash::BuildHasher;
-use std::sync::OnceLock;
-
-static KEY: OnceLock<[u64; 4]> = OnceLock::new();
 
 /// A map of names, to be looked up only.
 #[expect(clippy::disallowed_types, reason = "keyed, and never iterated")]
 pub type KeyedMap<K, V> = std::collections::HashMap<K, V, Keyed>;
 
-/// Sets the key of all maps that are made from now on, once for the process: draw it at random when the process starts.
-/// Without it, maps have a key that everyone knows, as is right for tests.
-pub fn set_hash_key(key: [u64; 4]) {
-    // A second key would change nothing that is made already.
-    let _ = KEY.set(key);
-}
-
-/// Hashes with the key of the process.
+/// Hashes with a key.
 #[derive(Clone, Debug)]
 pub struct Keyed(ahash::RandomState);
 
 impl Keyed {
-    /// Hashes with a key of one's own.
+    /// Hashes with this key.
     pub fn with_key([a, b, c, d]: [u64; 4]) -> Self {
         Keyed(ahash::RandomState::with_seeds(a, b, c, d))
     }
 }
 
+/// With a key that everyone knows, as is right for tests, and for names that nobody else chooses.
 impl Default for Keyed {
     fn default() -> Self {
-        Self::with_key(KEY.get().copied().unwrap_or_default())
+        Self::with_key([0; 4])
     }
 }
 

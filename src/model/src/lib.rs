@@ -37,7 +37,7 @@ pub use berth_quantity::{Money, Operator};
 pub use cluster::{Cluster, WellKnown};
 pub use cpu_set::{CpuSet, CpuSetError};
 pub use instance_type::{CapacityType, InstanceType, Offering, SlotId, Slots};
-pub use keyed::{Keyed, KeyedMap, set_hash_key};
+pub use keyed::{Keyed, KeyedMap};
 pub use labels::{Labels, Selector};
 pub use node::{Cordon, Daemon, Node, NodePool};
 pub use pod::{

@@ -1,5 +1,7 @@
 //! What a pod asks for, as far as placement is concerned.
 
+use std::sync::Arc;
+
 use crate::{Assigned, Labels, Requirements, ReservationAsk, Resources, Selector, Sym, Toleration, UnitsAsk};
 
 /// A topology spread constraint.
@@ -238,7 +240,7 @@ pub enum MemberKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberRun {
     /// The name, or the part before `-0`.
-    pub name: Box<str>,
+    pub name: Arc<str>,
     /// `None`: one object of exactly that name. `Some((first, count))`: `name-first … name-(first+count-1)`.
     pub numbers: Option<(u32, u32)>,
 }
@@ -289,7 +291,7 @@ pub struct BoundPod {
     /// The namespace.
     pub namespace: Sym,
     /// The name.
-    pub name: Box<str>,
+    pub name: Arc<str>,
     /// Index into [`crate::Cluster::specs`].
     pub spec: u32,
     /// Index into [`crate::Cluster::label_sets`].

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::KeyedMap;
+use crate::{Keyed, KeyedMap};
 
 /// An interned string. Equal symbols of one [`Symbols`] are equal strings; the order of symbols is the order of
 /// interning, so sort by text where people see the result.
@@ -26,6 +26,16 @@ pub struct Symbols {
 }
 
 impl Symbols {
+    /// An empty table that hashes with a key.
+    pub fn with_hasher(keyed: Keyed) -> Self {
+        Symbols { ids: KeyedMap::with_hasher(keyed), ..Symbols::default() }
+    }
+
+    /// What it hashes with.
+    pub fn hasher(&self) -> &Keyed {
+        self.ids.hasher()
+    }
+
     /// The symbol of `text`, new or known.
     pub fn intern(&mut self, text: &str) -> Sym {
         if let Some(&sym) = self.ids.get(text) {

@@ -40,7 +40,7 @@ pub(crate) mod generation {
     /// Columns that a master holds before dear ones are forgotten: so many, and so many for each row.
     pub(crate) const MANY_COLUMNS: usize = 1_000;
     pub(crate) const COLUMNS_PER_ROW: usize = 12;
-    /// ProgramRows of a master up to which the dense factorisation is faster than the sparse one.
+    /// Rows of a master up to which the dense factorisation is faster than the sparse one.
     pub(crate) const DENSE_ROWS: usize = 900;
     /// Rounds with item groups that finer groups follow, at most.
     pub(crate) const COARSE_ROUNDS: u32 = 30;
@@ -64,6 +64,17 @@ pub(crate) mod proof {
     pub(crate) const SLOW: f64 = 3e-4;
 }
 
+/// The compact program, whose items and bins are both fractions.
+pub(crate) mod compact {
+    /// Rows at most, and multiplications of one factorisation. Larger: bounds of larger problems, each taking longer.
+    pub(crate) const MOST_ROWS: usize = 3_000;
+    pub(crate) const MOST_WORK: usize = 400_000_000;
+    /// It is solved where column generation leaves more than this open between its bound and the master's value, relative.
+    pub(crate) const LOOSE: f64 = 0.01;
+    /// How exactly it is solved, relative.
+    pub(crate) const TOLERANCE: f64 = 1e-7;
+}
+
 /// Which bins to empty.
 pub(crate) mod consolidation {
     /// Rounds for each bin that may be emptied, and of all. Larger: cheaper ends, and more work.
@@ -83,6 +94,26 @@ pub(crate) mod consolidation {
     pub(crate) const MOST_CELLS: usize = 1_000_000;
     /// By how much a bound is lowered for errors of rounding, relative.
     pub(crate) const ROUNDED: f64 = 1e-9;
+
+    /// Better bounds by whole patterns.
+    pub(crate) mod patterns {
+        /// Sorts of bins above which it is not tried: of many bins, parts make little difference, and it would take long.
+        pub(crate) const MOST_SORTS: usize = 500;
+        /// Programs that are solved at most. Larger: closer bounds, and more work.
+        pub(crate) const ROUNDS: usize = 60;
+        /// Steps of a knapsack's quick search, and relaxations of its exact one.
+        pub(crate) const STEPS: u32 = 2_000;
+        pub(crate) const NODES: u32 = 0;
+        /// Patterns that are kept of a sort of bins.
+        pub(crate) const MOST_PATTERNS: usize = 60;
+        /// How far prices may go in a round, as a share of what they are, at most and at least.
+        pub(crate) const BOX: f64 = 0.5;
+        pub(crate) const LEAST_BOX: f64 = 0.01;
+        /// Prices are good where the program hopes for no more than this beside what is certain, relative.
+        pub(crate) const CLOSE: f64 = 2e-4;
+        /// How exactly its programs are solved.
+        pub(crate) const LP_TOLERANCE: f64 = 1e-6;
+    }
 }
 
 /// Groups of items that share dual prices.
@@ -193,7 +224,7 @@ pub(crate) mod interior {
     pub(crate) const WORTHWHILE: f64 = 0.1;
     /// Complementary products stay between the centre's times this and divided by this.
     pub(crate) const CENTRALITY: f64 = 0.1;
-    /// ProgramRows that are factored together, and rows whose products are summed at once.
+    /// Rows that are factored together, and rows whose products are summed at once.
     pub(crate) const PANEL: usize = 64;
     pub(crate) const BLOCK: usize = 4;
 }

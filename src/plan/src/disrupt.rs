@@ -9,7 +9,6 @@ use berth_disruption::{Disruption, Removal};
 use berth_manifests::Object as Manifest;
 use berth_state::{Event, Kind, Object, State};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::{Options, PlanError};
@@ -103,7 +102,7 @@ impl Live {
         if options.disrupt.is_none() {
             return Ok((None, removal));
         }
-        if has_workloads && !state.all::<Pod>().any(|pod| pod.metadata.owner_references.is_some()) {
+        if has_workloads && !state.pods().any(|pod| !pod.owner_references().is_empty()) {
             let text = "--disrupt looks at pods that exist: those that workloads would make are planned beside it";
             warnings.push(text.to_owned());
         }

@@ -1,5 +1,7 @@
 //! The cluster as it will be once the plan is carried out: launched nodes are nodes, and who has a place runs there.
 
+use std::sync::Arc;
+
 use berth_model::{
     BoundPod, ClassId, Cluster, Cordon, Holding, KeyedMap, Labels, MemberKind, MemberRun, Node, Phase, PodStage,
     Reservation, Resources, Sym,
@@ -78,8 +80,9 @@ impl Outcome {
         names: &[Sym],
     ) -> (Vec<(usize, Settled)>, Vec<(usize, Node, Settled)>, Vec<(u32, MemberRun)>) {
         let assignment = Assignment::new(&plan.cluster, &plan.universe, &plan.solution);
-        let ids = (0_u32..).zip(&plan.cluster.reservations);
-        let ids = ids.map(|(id, known)| (plan.cluster.symbols.text(known.name), id)).collect();
+        let named = (0_u32..).zip(&plan.cluster.reservations);
+        let mut ids = plan.cluster.keyed_map();
+        ids.extend(named.map(|(id, known)| (plan.cluster.symbols.text(known.name), id)));
         let existing = plan.solution.nodes.iter().zip(&assignment.nodes);
         let coming = |shares, copy, place, came| coming(plan, &ids, &assignment, (shares, copy), place, came);
         let settled = existing
@@ -243,7 +246,7 @@ impl Settled {
     }
 }
 
-fn bound(namespace: Sym, name: Box<str>, spec: u32, labels: u32, draws_from: Option<u32>) -> BoundPod {
+fn bound(namespace: Sym, name: Arc<str>, spec: u32, labels: u32, draws_from: Option<u32>) -> BoundPod {
     BoundPod {
         namespace,
         name,

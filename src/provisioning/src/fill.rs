@@ -70,7 +70,7 @@ impl Planner<'_> {
                 left -= self.fill_bins(scope, left, pools, true);
             }
             // A large slot may take what many small nodes would.
-            if !self.strategy.spares_limits {
+            if !self.strategy.spares_limits && !self.strategy.slots_last {
                 for pools in levels.iter() {
                     left -= self.buy(scope, left, pools, true);
                 }
@@ -79,6 +79,11 @@ impl Planner<'_> {
         for pools in levels.iter() {
             left -= self.fill_bins(scope, left, pools, false);
             left -= self.buy(scope, left, pools, false);
+        }
+        if self.has_reserved && self.strategy.slots_last {
+            for pools in levels.iter() {
+                left -= self.buy(scope, left, pools, true);
+            }
         }
         wanted - left
     }
@@ -93,7 +98,7 @@ impl Planner<'_> {
     // The first pods of a hostname self-affinity choose the one node for all: the first with room for all of them,
     // else the one with the most.
     fn fill_home(&mut self, scope: &Scope<'_>, count: u32) -> u32 {
-        let nodes = scope.prepared.nodes(self);
+        let nodes = scope.prepared.nodes_at(self, scope.pins);
         let on_nodes = nodes.iter().map(|&node| (self.room_on_node_for_all(scope, node, count), node));
         let best_node = on_nodes.max_by_key(|&(pods, node)| (pods, std::cmp::Reverse(node)));
         if let Some((pods, node)) = best_node

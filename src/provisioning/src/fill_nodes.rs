@@ -43,10 +43,10 @@ impl Planner<'_> {
     pub(crate) fn fill_nodes(&mut self, scope: &Scope<'_>, count: u32) -> u32 {
         let mut left = count;
         // Room was made for them there.
-        let nodes = scope.prepared.nodes(self);
+        let nodes = scope.prepared.nodes_at(self, scope.pins);
         let named = scope.spec().nominated_node;
         let nominated = named.and_then(|name| self.cluster.nodes.iter().position(|node| node.name == name));
-        for &node in nominated.iter().filter(|node| nodes.contains(node)).chain(nodes) {
+        for &node in nominated.iter().filter(|node| nodes.contains(node)).chain(&*nodes) {
             if left == 0 {
                 break;
             }

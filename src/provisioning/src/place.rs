@@ -121,7 +121,7 @@ impl Planner<'_> {
     // price), or the cheapest paid column that holds it.
     fn rank(&self, prepared: &Prepared<'_>, pins: &Pins) -> (Means, Money) {
         let scope = prepared.scope(self, pins);
-        if prepared.nodes(self).iter().any(|&node| self.room_on_node(&scope, node, 1) > 0) {
+        if prepared.nodes_at(self, pins).iter().any(|&node| self.room_on_node(&scope, node, 1) > 0) {
             return (Means::Node, Money::ZERO);
         }
         let mut from = 0;
@@ -169,13 +169,9 @@ impl Planner<'_> {
         constraints: &[Constraint],
     ) -> u32 {
         let mut best: Option<(u32, (i128, i128), Sym)> = None;
+        let mut domains = self.domains_of(names.to_vec(), constraints);
         for (at, &name) in names.iter().enumerate() {
-            let mut domains = self.domains_of(names.to_vec(), constraints);
-            let mut allowed = 0;
-            while allowed < count && domains.allows(at) {
-                domains.add(at);
-                allowed += 1;
-            }
+            let allowed = domains.allowance(at, count);
             if allowed == 0 {
                 continue;
             }

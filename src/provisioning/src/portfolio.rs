@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use berth_model::{ClassId, Mark};
+use berth_model::{ClassId, Mark, Money};
 
 use crate::options::Effort;
 use crate::planner::{Planner, Tally};
@@ -22,6 +22,9 @@ pub(crate) struct Strategy {
     pub(crate) constrained_first: bool,
     /// Of slots, open the one that takes most pods, rather than the one with the least list price a pod.
     pub(crate) large_slots_first: bool,
+    /// Open slots for those alone who find no room that is paid for. Tried only where nodes cost something beyond their price:
+    /// then a slot is not free.
+    pub(crate) slots_last: bool,
     /// Order classes without regard to priority. Kept only if no priority loses a pod by it.
     pub(crate) ignores_priority: bool,
     /// Give up all preferences from the start. Kept only if it places more pods.
@@ -199,6 +202,9 @@ impl Planner<'_> {
         let least = if self.shares.is_empty() { 1 } else { 3 };
         if !self.shares.is_empty() {
             strategies.insert(1, Strategy { topology_first: true, ..base });
+        }
+        if self.has_reserved && self.options.node_cost > Money::ZERO {
+            strategies.insert(least, Strategy { slots_last: true, ..base });
         }
         strategies.truncate((budget / n_classes).max(least));
         let even = if self.shares.is_empty() {

@@ -19,8 +19,10 @@ pub(crate) struct Prepared<'a> {
     pub(crate) asked: Vec<(ResourceId, i64)>,
     /// By NodePool.
     pub(crate) admissions: Vec<Option<Admission>>,
-    nodes: OnceCell<Vec<usize>>,
-    narrowed: RefCell<Vec<(Box<Pins>, Rc<Narrowed>)>>,
+    nodes: OnceCell<Rc<[usize]>>,
+    /// By topology key and value, where it has been asked for the nodes there.
+    nodes_at: RefCell<FxHashMap<Sym, FxHashMap<Sym, Rc<[usize]>>>>,
+    narrowed: RefCell<FxHashMap<Box<Pins>, Rc<Narrowed>>>,
 }
 
 /// Decided values of topology keys.
@@ -46,14 +48,25 @@ impl<'a> Prepared<'a> {
             if !out.is_empty() && admissions.iter().all(Option::is_none) {
                 return out;
             }
-            let (demand, nodes, narrowed) = (demand.clone(), OnceCell::new(), RefCell::default());
-            let (requests, asked) = (&spec.requests, spec.requests.iter().collect());
-            out.push(Prepared { demand, spec, requests, asked, admissions, nodes, narrowed });
+            out.push(Prepared {
+                demand: demand.clone(),
+                spec,
+                requests: &spec.requests,
+                asked: spec.requests.iter().collect(),
+                admissions,
+                nodes: OnceCell::new(),
+                nodes_at: RefCell::default(),
+                narrowed: RefCell::default(),
+            });
         }
     }
 
     /// The nodes whose labels and taints admit the demand, in the cluster's order.
     pub(crate) fn nodes(&self, planner: &Planner<'a>) -> &[usize] {
+        self.all_nodes(planner)
+    }
+
+    fn all_nodes(&self, planner: &Planner<'a>) -> &Rc<[usize]> {
         self.nodes.get_or_init(|| {
             let cluster = planner.cluster;
             let own = [cluster.well_known.hostname, cluster.well_known.field_name];
@@ -74,16 +87,32 @@ impl<'a> Prepared<'a> {
         })
     }
 
+    /// Those of them that may have these topology values: of a key that is pinned, only the nodes of its value.
+    pub(crate) fn nodes_at(&self, planner: &Planner<'a>, pins: &Pins) -> Rc<[usize]> {
+        let Some(&(key, value)) = pins.first() else { return Rc::clone(self.all_nodes(planner)) };
+        let mut known = self.nodes_at.borrow_mut();
+        let by_value = known.entry(key).or_insert_with(|| {
+            let mut by_value: FxHashMap<Sym, Vec<usize>> = FxHashMap::default();
+            for &node in self.nodes(planner) {
+                if let Some(value) = planner.cluster.nodes.get(node).and_then(|node| node.labels.get(key)) {
+                    by_value.entry(value).or_default().push(node);
+                }
+            }
+            by_value.into_iter().map(|(value, nodes)| (value, Rc::from(nodes))).collect()
+        });
+        by_value.get(&value).map(Rc::clone).unwrap_or_default()
+    }
+
     /// The demand under decided topology values.
     pub(crate) fn scope<'p>(&'p self, planner: &Planner<'_>, pins: &'p Pins) -> Scope<'p> {
-        let known = self.narrowed.borrow().iter().find(|(known, _)| **known == *pins).map(|(_, n)| Rc::clone(n));
+        let known = self.narrowed.borrow().get(pins).map(Rc::clone);
         let narrowed = known.unwrap_or_else(|| {
             let pools = 0..planner.tables.len();
             let narrowed = Rc::new(Narrowed {
                 admissions: pools.clone().map(|pool| self.admission(planner, pool, pins)).collect(),
                 frontiers: pools.map(|_| OnceCell::new()).collect(),
             });
-            self.narrowed.borrow_mut().push((pins.into(), Rc::clone(&narrowed)));
+            self.narrowed.borrow_mut().insert(pins.into(), Rc::clone(&narrowed));
             narrowed
         });
         Scope { prepared: self, pins, narrowed }

@@ -14,6 +14,7 @@ use futures::stream::{BoxStream, StreamExt};
 use k8s_openapi::api::core;
 use k8s_openapi::api::core::v1::{Node, ObjectReference, Pod};
 use kube::runtime::watcher::{self, Event, watcher};
+use kube::runtime::{WatchStreamExt, utils::Backoff};
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc::unbounded_channel;
@@ -294,8 +295,23 @@ pub(crate) fn watch<K>(client: &Client, seen: fn(Event<K>) -> Seen) -> BoxStream
 where
     K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static,
 {
-    let stream = watcher(Api::<K>::all(client.clone()), watcher::Config::default());
+    let stream = watcher(Api::<K>::all(client.clone()), watcher::Config::default()).backoff(Pause);
     stream.filter_map(move |event| async move { event.ok().map(seen) }).boxed()
+}
+
+/// A watch that fails is tried again after a second: an API server that is gone is not asked without a pause.
+struct Pause;
+
+impl Iterator for Pause {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        Some(Duration::from_secs(1))
+    }
+}
+
+impl Backoff for Pause {
+    fn reset(&mut self) {}
 }
 
 /// A listener and its kubeconfig, which goes with it.

@@ -2,10 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use berth_api::NodeClaim;
+use berth_api::{FakeNodeClass, NodeClaim};
+use berth_apiserver::{ApiServer, Config, RequestLog};
 use berth_controllers::{Ceiling, Ceilings, Controllers};
+use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::{Api, Client};
@@ -34,6 +37,20 @@ async fn play(text: &str) -> (Ended, Vec<String>) {
     let limit = tokio::time::sleep(Duration::from_secs(600));
     let ended = run(options, tell, limit).await.unwrap();
     (ended, lines)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_fails_is_tried_again_after_a_pause() {
+    let count = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&count);
+    let log = RequestLog::new(move |_| assert!(counter.fetch_add(1, Ordering::Relaxed) < 1000, "without a pause"));
+    // Nobody has defined the kind.
+    let server = ApiServer::new(Config { log: Some(log), ..Config::default() });
+    let client = Client::new(server, "default");
+    let mut seen = crate::cluster::watch::<FakeNodeClass>(&client, crate::cluster::Seen::Class);
+    drop(tokio::time::timeout(Duration::from_secs(60), seen.next()).await);
+    let count = count.load(Ordering::Relaxed);
+    assert!((30..100).contains(&count), "{count} requests in a minute");
 }
 
 #[tokio::test(start_paused = true)]

@@ -83,25 +83,28 @@ impl Domains {
 
     /// Counts one pod of the demand in a domain.
     pub fn add(&mut self, domain: usize) {
-        for rule in &mut self.rules {
-            let (Constraint::Spread { counts_self, .. }
-            | Constraint::Affinity { counts_self, .. }
-            | Constraint::AntiAffinity { counts_self, .. }) = rule.constraint;
-            if counts_self && let Some(count) = rule.counts.get_mut(domain) {
-                let before = *count;
-                *count = count.saturating_add(1);
+        for rule in self.rules.iter_mut().filter(|rule| rule.counts_self()) {
+            if let Some(&count) = rule.counts.get(domain) {
+                rule.set(domain, count.saturating_add(1));
                 rule.is_first = false;
-                if rule.eligible.get(domain) == Some(&true) {
-                    *rule.tally.entry(*count).or_default() += 1;
-                    if let Some(nodes) = rule.tally.get_mut(&before) {
-                        *nodes -= 1;
-                        if *nodes == 0 {
-                            rule.tally.remove(&before);
-                        }
-                    }
-                }
             }
         }
+    }
+
+    /// How many pods of the demand a domain takes one after the other, up to so many. Nothing changes.
+    pub fn allowance(&mut self, domain: usize, at_most: u32) -> u32 {
+        let mut allowed = 0;
+        let are_first: Vec<bool> = self.rules.iter().map(|rule| rule.is_first).collect();
+        while allowed < at_most && self.allows(domain) {
+            self.add(domain);
+            allowed += 1;
+        }
+        for (rule, is_first) in self.rules.iter_mut().zip(are_first) {
+            let counts = rule.counts.get(domain).copied();
+            rule.set(domain, counts.unwrap_or(0).saturating_sub(if rule.counts_self() { allowed } else { 0 }));
+            rule.is_first = is_first;
+        }
+        allowed
     }
 
     /// Whether a pod would be the first of its own affinity, and so chooses the domain for all that follow.
@@ -113,6 +116,28 @@ impl Domains {
 }
 
 impl Rule {
+    fn counts_self(&self) -> bool {
+        let (Constraint::Spread { counts_self, .. }
+        | Constraint::Affinity { counts_self, .. }
+        | Constraint::AntiAffinity { counts_self, .. }) = self.constraint;
+        counts_self
+    }
+
+    fn set(&mut self, domain: usize, count: u32) {
+        let Some(known) = self.counts.get_mut(domain) else { return };
+        let before = std::mem::replace(known, count);
+        if before == count || self.eligible.get(domain) != Some(&true) {
+            return;
+        }
+        *self.tally.entry(count).or_default() += 1;
+        if let Some(domains) = self.tally.get_mut(&before) {
+            *domains -= 1;
+            if *domains == 0 {
+                self.tally.remove(&before);
+            }
+        }
+    }
+
     fn least(&self, min_domains: Option<u32>) -> u32 {
         if min_domains.is_some_and(|least| (self.n_eligible as u64) < u64::from(least)) {
             return 0;

@@ -125,6 +125,8 @@ async fn reserve(world: &World<'_>, id: &str, count: Option<u32>, used_by_others
     let Some(object) = all.items.iter().find(|object| object.id() == id) else {
         return Err(format!("there is no reservation {id}, expected {}", listed(&known)));
     };
+    let varied = world.simulation().counts.get(id);
+    let count = count.map(|count| varied.map_or(count, |varied| varied.part_of(count)));
     let mut spec = serde_json::Map::new();
     spec.extend(count.map(|count| ("count".to_owned(), count.into())));
     spec.extend(used_by_others.map(|count| ("usedByOthers".to_owned(), count.into())));
@@ -223,8 +225,10 @@ pub(crate) fn as_varied<'o>(simulation: &Simulation, objects: &'o [Object]) -> C
         match object {
             Object::NodePool(pool) => crate::vary::set_consolidation(pool, simulation.consolidation),
             Object::FakeCapacityReservation(own) => {
-                if let Some(&count) = simulation.counts.get(own.id()) {
-                    own.spec.count = i64::from(count);
+                if let Some(count) = simulation.counts.get(own.id()) {
+                    // What cannot be a count is refused as it is.
+                    let written = u32::try_from(own.spec.count);
+                    own.spec.count = written.map_or(own.spec.count, |written| i64::from(count.instead_of(written)));
                 }
             }
             _ => {}

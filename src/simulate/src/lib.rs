@@ -7,6 +7,7 @@
 
 mod act;
 mod chance;
+mod check;
 mod error;
 mod load;
 mod lost;
@@ -29,6 +30,6 @@ pub use load::Simulation;
 pub use outcome::{Cost, Nodes, Outcome, Pods, ReservationUse, Sample, Unplaced, WaitRow};
 pub use record::{RecordOptions, Recorded, record};
 pub use report::Report;
-pub use trace::{GenerateOptions, OpenbOptions, OpenbSummary, generate, openb};
+pub use trace::{GenerateOptions, OpenbOptions, OpenbSummary, generate, open, openb};
 pub use vary::{Variation, run_all, variants};
 pub use world::Onlooker;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::GoDuration;
-use berth_catalogue::{Catalogue, Money};
+use berth_catalogue::{Catalogue, MAX_PRICE, Money};
 use berth_cloudprovider_fake::cloud::{CloudConfig, CloudFaults};
 use berth_controllers::{Effort, Options as Controllers, SolveOptions, Timings};
 use berth_manifests::{Input, ManifestError, Object, Problem, Settings as File, Validate};
@@ -15,11 +15,13 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use crate::act::keys;
+use crate::check::{drop_repeated, is_price, reservation_id};
 use crate::error::{SimulateError, shown};
 use crate::population::{self, TooMany};
 use crate::scenario::{self, API_VERSION, Consolidation, Event, KIND, Scenario};
 use crate::step::{Action, MOST_PODS, MOST_STEPS, Origin, Step, offering};
 use crate::trace;
+use crate::vary::Count;
 use crate::world::NEVER;
 
 /// What happens by itself does not happen more often.
@@ -42,7 +44,7 @@ pub struct Simulation {
     pub(crate) catalogue: Catalogue,
     pub(crate) reservation_prices: BTreeMap<String, Money>,
     /// Counts that take the place of those in catalogue and objects.
-    pub(crate) counts: BTreeMap<String, u32>,
+    pub(crate) counts: BTreeMap<String, Count>,
     pub(crate) cloud: CloudConfig,
     pub(crate) controllers: Controllers,
     pub(crate) consolidation: Consolidation,
@@ -85,10 +87,7 @@ impl Simulation {
 
     /// The reservations of catalogue and objects.
     pub(crate) fn reservation_ids(&self) -> BTreeSet<String> {
-        let of_objects = self.objects.iter().filter_map(|object| match object {
-            Object::FakeCapacityReservation(own) => Some(own.id().to_owned()),
-            _ => None,
-        });
+        let of_objects = self.objects.iter().filter_map(reservation_id);
         self.catalogue.reservations().keys().cloned().chain(of_objects).collect()
     }
 
@@ -123,8 +122,14 @@ impl Loader {
         let mut steps = Vec::new();
         let read = trace::read(path, 0, &mut steps)?;
         let duration = Duration::from_millis(read.end);
-        if duration.is_zero() {
-            let message = "expected something that happens, or an end, after second 0".to_owned();
+        let message = if duration.is_zero() {
+            "expected something that happens, or an end, after second 0".to_owned()
+        } else if duration > LONGEST {
+            format!("found that it lasts {} seconds, expected at most {}", duration.as_secs(), LONGEST.as_secs())
+        } else {
+            String::new()
+        };
+        if !message.is_empty() {
             let (file, place) = (path.display().to_string(), "the whole file".to_owned());
             return Err(SimulateError::Trace { file, place, message });
         }
@@ -154,10 +159,6 @@ impl Loader {
             let found = duration.as_secs_f64();
             let message = format!("found {found} seconds, expected more than 0s, and at most 9600h");
             return Err(self.wrong("duration", message).into());
-        }
-        if SignedDuration::try_from(duration).ok().and_then(|length| start.checked_add(length).ok()).is_none() {
-            let message = format!("found {start}, expected a start from which the days end before the year 10000");
-            return Err(self.wrong("start", message).into());
         }
         let mut objects = self.files("manifests", &scenario.manifests)?;
         objects.extend(self.inline("objects", &scenario.objects)?);
@@ -195,6 +196,10 @@ impl Loader {
             traces = vec![name];
             steps = of_trace;
         }
+        if SignedDuration::try_from(duration).ok().and_then(|length| start.checked_add(length).ok()).is_none() {
+            let message = format!("found {start}, expected a start from which the days end before the year 10000");
+            return Err(self.wrong("start", message).into());
+        }
         if steps.len() > MOST_STEPS {
             let message = format!("found {} things that happen, expected at most {MOST_STEPS}", steps.len());
             return Err(self.wrong("events", message).into());
@@ -204,6 +209,7 @@ impl Loader {
         if is_recorded {
             objects = objects_of_the_start(&mut steps);
         }
+        self.warnings.extend(drop_repeated(&mut objects));
         let cloud = self.cloud(scenario)?;
         let controllers = self.controllers(scenario)?;
         let mut simulation = Simulation {
@@ -224,6 +230,7 @@ impl Loader {
             may_make_pool: !is_recorded,
             warnings: self.warnings,
         };
+        simulation.check_steps()?;
         let known = simulation.reservation_ids();
         for id in scenario.reservation_prices.keys().filter(|id| !known.contains(*id)) {
             let place = simulation.file.place(&format!("reservationPrices.{id}"));
@@ -266,9 +273,10 @@ impl Loader {
     }
 
     fn money(&self, path: &str, dollars: f64) -> Result<Money, ManifestError> {
-        Money::from_f64(dollars)
-            .filter(|price| !price.is_negative())
-            .ok_or_else(|| self.wrong(path, format!("found {}, expected dollars an hour, 0 or more", shown(dollars))))
+        Money::from_f64(dollars).filter(|price| is_price(*price)).ok_or_else(|| {
+            let found = shown(dollars);
+            self.wrong(path, format!("found {found}, expected dollars an hour, 0 to {MAX_PRICE}"))
+        })
     }
 
     fn chance(&self, path: &str, chance: Option<f64>) -> Result<f64, ManifestError> {
@@ -408,21 +416,26 @@ impl Loader {
                 Some(length)
             }
         };
-        let until = match &event.until {
-            None => duration,
-            Some(until) => self.length(&format!("{path}.until"), until)?.min(duration),
-        };
-        if event.until.is_some() && every.is_none() {
-            return Err(self.wrong(&format!("{path}.until"), "expected together with every").into());
-        }
-        if event.until.is_some() && until < at {
-            let message =
-                format!("found {}, expected a time after at", event.until.as_ref().map_or("", |u| u.as_str()));
-            return Err(self.wrong(&format!("{path}.until"), message).into());
+        let mut until = duration;
+        if let Some(text) = &event.until {
+            let field = format!("{path}.until");
+            let own = self.length(&field, text)?;
+            if every.is_none() {
+                return Err(self.wrong(&field, "expected together with every").into());
+            }
+            // An event after the end of the days is warned of above, whatever its own end is.
+            if own < at {
+                return Err(self.wrong(&field, format!("found {}, expected a time after at", text.as_str())).into());
+            }
+            until = until.min(own);
         }
         let mut time = at;
         // What is later than the end does not happen.
-        while time <= until && steps.len() <= MOST_STEPS {
+        while time <= until {
+            if steps.len() >= MOST_STEPS {
+                let message = format!("found more than {MOST_STEPS} things that happen, expected at most as many");
+                return Err(self.wrong(&format!("{path}.every"), message).into());
+            }
             let at = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
             steps.push(Step { at, origin: Origin::Event(index), action: action.clone() });
             match every {

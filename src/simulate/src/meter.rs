@@ -201,16 +201,18 @@ impl Meter {
 
     fn add_rates(&mut self, one: &Running, sign: i128) {
         let Prices { own, list } = one.prices;
-        self.paid_rate += sign * own.pico();
-        self.list_rate += sign * list.pico();
+        self.paid_rate = self.paid_rate.saturating_add(sign * own.pico());
+        self.list_rate = self.list_rate.saturating_add(sign * list.pico());
         let unreserved = if one.capacity_type == CapacityType::Reserved { list } else { own };
-        self.unreserved_rate += sign * unreserved.pico();
+        self.unreserved_rate = self.unreserved_rate.saturating_add(sign * unreserved.pico());
     }
 
     /// What is paid an hour now: nodes outside reservations, and all slots.
     pub(crate) fn dollars_an_hour(&self) -> f64 {
         let slots = self.reservations.values().filter(|slots| slots.active_millis(self.at, self.at) > 0);
-        let slots: i128 = slots.map(|slots| slots.price.pico() * i128::from(slots.definition.total)).sum();
+        let slots = slots
+            .map(|slots| slots.price.pico().saturating_mul(i128::from(slots.definition.total)))
+            .fold(0, i128::saturating_add);
         Money::from_pico(self.paid_rate.saturating_add(slots)).dollars()
     }
 
@@ -222,7 +224,9 @@ impl Meter {
     /// Slots that are used here, and all that there are now.
     pub(crate) fn slots(&self) -> (u32, u32) {
         let active = self.reservations.values().filter(|slots| slots.active_millis(self.at, self.at) > 0);
-        active.fold((0, 0), |(used, total), slots| (used + slots.used, total + slots.definition.total))
+        active.fold((0, 0), |(used, total): (u32, u32), slots| {
+            (used.saturating_add(slots.used), total.saturating_add(slots.definition.total))
+        })
     }
 }
 

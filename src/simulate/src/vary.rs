@@ -7,6 +7,7 @@ use berth_api::{ConsolidationPolicy, NillableDuration, NodePool};
 use berth_controllers::{ConsolidationMethods, Options as Controllers};
 use berth_manifests::nearest;
 
+use crate::check::is_price;
 use crate::error::SimulateError;
 use crate::load::{Simulation, effort};
 use crate::outcome::Outcome;
@@ -23,6 +24,15 @@ pub struct Variation {
     text: String,
     key: Setting,
     values: Vec<String>,
+}
+
+/// How many instances a capacity reservation holds in a variant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Count {
+    /// So many, at the start and in objects that are applied later.
+    Of(u32),
+    /// So many hundredths of what is written, rounded down, whenever that changes.
+    Percent(u32),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,6 +80,39 @@ impl std::str::FromStr for Variation {
     }
 }
 
+// === impl Count ===
+
+impl Count {
+    /// The most instances, and the most hundredths.
+    const MOST: (u32, u32) = (1_000_000, 10_000);
+
+    fn read(text: &str) -> Option<Self> {
+        match text.strip_suffix('%') {
+            Some(percent) => percent.parse::<u32>().ok().filter(|percent| *percent <= Self::MOST.1).map(Self::Percent),
+            None => text.parse::<u32>().ok().filter(|count| *count <= Self::MOST.0).map(Self::Of),
+        }
+    }
+
+    /// In place of what is written.
+    pub(crate) fn instead_of(self, written: u32) -> u32 {
+        match self {
+            Self::Of(count) => count,
+            Self::Percent(_) => self.part_of(written),
+        }
+    }
+
+    /// What an event says, which a count leaves as it is.
+    pub(crate) fn part_of(self, written: u32) -> u32 {
+        match self {
+            Self::Of(_) => written,
+            Self::Percent(percent) => {
+                let part = u64::from(written) * u64::from(percent) / 100;
+                u32::try_from(part).map_or(Self::MOST.0, |part| part.min(Self::MOST.0))
+            }
+        }
+    }
+}
+
 impl Variation {
     /// The simulation with one of the values.
     fn with(&self, simulation: &Simulation, value: &str) -> Result<Simulation, SimulateError> {
@@ -85,9 +128,10 @@ impl Variation {
                         if known.is_empty() { "none, as there is no reservation".to_owned() } else { known.join(", ") };
                     return Err(wrong(format!("there is no reservation {id}, expected one of {known}")));
                 }
-                let count = value.parse::<u32>().map_err(|_| expected("a count, 0 or more"))?;
+                let count = Count::read(value)
+                    .ok_or_else(|| expected("a count, 0 to 1000000, or a percentage of what it is, 0% to 10000%"))?;
                 varied.counts.insert(id.clone(), count);
-                format!("{id}={count}")
+                format!("{id}={value}")
             }
             Setting::Gate(name) => {
                 let gates = format!("{name}={value}");
@@ -122,8 +166,8 @@ impl Variation {
                 format!("seed={value}")
             }
             Setting::NodeCost => {
-                let money = value.parse::<berth_catalogue::Money>().ok().filter(|money| !money.is_negative());
-                let money = money.ok_or_else(|| expected("dollars an hour, 0 or more"))?;
+                let money = value.parse::<berth_catalogue::Money>().ok().filter(|money| is_price(*money));
+                let money = money.ok_or_else(|| expected("dollars an hour, 0 to 1000000"))?;
                 varied.controllers.solve.node_cost = money;
                 format!("nodeCost={value}")
             }
@@ -217,5 +261,15 @@ mod tests {
             let error = text.parse::<Variation>().unwrap_err().to_string();
             assert!(error.starts_with(&format!("--vary {text}: ")) && error.contains(expected), "{error}");
         }
+    }
+
+    #[test]
+    fn a_percentage_is_of_what_is_written_and_a_count_in_place_of_it() {
+        let count = |text: &str| Count::read(text).map(|count| (count.instead_of(7), count.part_of(7)));
+        assert_eq!(["2", "50%", "0%", "100%"].map(count), [Some((2, 7)), Some((3, 3)), Some((0, 0)), Some((7, 7))]);
+        for wrong in ["", "%", "-1", "-1%", "1.5", "1000001", "10001%", "50 %"] {
+            assert_eq!(Count::read(wrong), None, "{wrong}");
+        }
+        assert_eq!(Count::Percent(10_000).part_of(u32::MAX), 1_000_000);
     }
 }

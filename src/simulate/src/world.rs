@@ -23,6 +23,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use crate::act;
+use crate::check::missing_namespaces;
 use crate::error::SimulateError;
 use crate::load::Simulation;
 use crate::lost;
@@ -239,7 +240,8 @@ impl<'s> World<'s> {
         })
         .await?;
         for (id, definition) in parts.cloud.reservation_definitions() {
-            if let Some(&total) = simulation.counts.get(&id) {
+            if let Some(count) = simulation.counts.get(&id) {
+                let total = count.instead_of(definition.total);
                 parts.cloud.set_reservation(&id, FakeReservation { total, ..definition });
             }
         }
@@ -250,6 +252,7 @@ impl<'s> World<'s> {
                 message: error.to_string(),
             })?;
         }
+        berth_sandbox::apply_objects(&parts.client, &missing_namespaces(simulation)).await?;
         let mut notes = Vec::new();
         for passed_over in begun.passed_over {
             notes.push(format!("{passed_over} is passed over: the cluster has no such resource"));

@@ -109,11 +109,16 @@ fn a_recorded_story_is_decided_alike_and_otherwise_with_fewer_slots() {
     assert_eq!(played, story);
     assert_eq!(outcome.pods.evictions, replay(&simulation).1.pods.evictions);
 
-    let halved: Variation = "reservation.cr-web=2".parse().unwrap();
-    let (with_two, less) = replay(&variants(&simulation, &[halved]).unwrap()[0]);
-    assert_ne!(with_two, story);
+    // The reservation grows in the story: halved, it does so, too.
+    let varied: Variation = "reservation.cr-web=100%,50%".parse().unwrap();
+    let [whole, halved] = &variants(&simulation, &[varied]).unwrap()[..] else { panic!("two variants") };
+    assert_eq!(replay(whole).0, story);
+    let (with_half, less) = replay(halved);
+    assert_ne!(with_half, story);
     let on_slots = |all: &Launches| all.iter().filter(|(_, what)| what.contains("reserved")).count();
-    assert!(on_slots(&with_two) < on_slots(&story), "{with_two:?}");
+    assert!(on_slots(&with_half) < on_slots(&story), "{with_half:?}");
+    let most_used = [&outcome, &less].map(|own| own.reservations[0].most_used);
+    assert!(most_used[0] == 7 && (2..=3).contains(&most_used[1]), "{most_used:?}");
     assert!(less.cost.nodes > outcome.cost.nodes, "{} and {}", less.cost.nodes, outcome.cost.nodes);
     // The report says what that is in dollars, slots included.
     let report = Report::new("story.jsonl", vec![outcome.clone(), less.clone()]);

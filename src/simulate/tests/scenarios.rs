@@ -234,6 +234,14 @@ fn mistakes_name_file_line_field_and_what_was_expected() {
         ),
         ("start: 9999-12-30T21:45:00Z\n", ["start: found 9999-12-30T21:45:00Z, expected a start", "scenario.yaml:29:"]),
         (
+            "events:\n- {at: 5m, reservation: {id: crr, count: 1}}\n",
+            ["scenario.yaml:30: events[0]: reservation.id: found \"crr\", expected", "did you mean cr?"],
+        ),
+        (
+            "events:\n- {at: 5m, price: {instanceType: big, dollars: 1000001}}\n",
+            ["events[0].price.dollars: found 1000001, expected dollars an hour, 0 to 1000000", "scenario.yaml:30:"],
+        ),
+        (
             "settings: {lookPace: -1}\n",
             ["settings.lookPace: found integer `-1`, expected a whole number", "scenario.yaml:29:"],
         ),
@@ -278,6 +286,28 @@ fn a_trace_that_says_no_sense_is_refused_with_its_line() {
             "line 3: runsFor: found -3, expected seconds, 0 or more: a pod ends after it came",
         ),
         (
+            "{pod}{\"at\":9,\"create\":\"a\",\"name\":\"x\",\"end\":true}\n",
+            "line 3: found create and end, expected one of them",
+        ),
+        ("{\"at\":9,\"runsFor\":5,\"end\":true}\n", "line 2: runsFor: expected create beside it"),
+        (
+            "{pod}{\"at\":9,\"create\":\"a\",\"name\":\"X y\"}\n",
+            "line 3: name: found \"X y\", expected a name of a-z 0-9 - .",
+        ),
+        (
+            "{pod}{\"at\":9,\"create\":\"a\",\"name\":\"x\",\"runfor\":1}\n",
+            "line 3: column 40: unknown field `runfor`, expected one of `apiVersion`",
+        ),
+        ("{\"at\":9,\"creat\":\"a\"}\n", ": did you mean create?"),
+        (
+            "{\"at\":9,\"stock\":{\"instanceType\":\"m5.xlarg\",\"left\":0}}\n",
+            "trace.jsonl:2: there is no instance type m5.xlarg, expected one of the catalogue's",
+        ),
+        (
+            "{pod}{\"at\":9,\"create\":\"a\",\"name\":\"x\",\"runsFor\":9e9}\n",
+            "the whole file: found that it lasts 9000000009 seconds, expected at most 34560000",
+        ),
+        (
             "{\"at\":9,\"scale\":{\"namespace\":\"a\",\"name\":\"b\",\"replicas\":-3}}\n",
             "line 2: scale.replicas: found -3, expected a count from 0 to 200000",
         ),
@@ -286,8 +316,61 @@ fn a_trace_that_says_no_sense_is_refused_with_its_line() {
         let error = Simulation::read(&path).unwrap_err().to_string();
         assert!(error.contains(expected), "{expected:?} is not in:\n{error}");
     }
-    let error = Simulation::read(&folder.write("none.jsonl", "what is this?\n")).unwrap_err().to_string();
-    assert!(error.contains("none.jsonl: line 1:"), "{error}");
+    for (first, expected) in [
+        ("what is this?", "trace.jsonl: line 1: expected {\"apiVersion\""),
+        (
+            "{\"apiVersion\":\"berth.sh/v1alpha1\",\"kind\":\"Trace\",\"scenario\":{\"settings\":{\"lookPac\":1}}}",
+            "trace.jsonl: line 1: scenario.settings.lookPac: unknown field: did you mean lookPace?",
+        ),
+        // What a recorder says of the time is no more to be trusted than a scenario: the clock went on without end.
+        (
+            "{\"apiVersion\":\"berth.sh/v1alpha1\",\"kind\":\"Trace\",\"start\":\"9999-12-30T21:59:59Z\"}",
+            "found 9999-12-30T21:59:59Z, expected a start from which the days end before the year 10000",
+        ),
+    ] {
+        let path = folder.write("trace.jsonl", &format!("{first}\n{{\"at\":9,\"end\":true}}\n"));
+        let error = Simulation::read(&path).unwrap_err().to_string();
+        assert!(error.contains(expected), "{expected:?} is not in:\n{error}");
+    }
+}
+
+#[test]
+fn an_event_after_the_end_is_warned_of_whatever_its_own_end_is() {
+    let folder = Folder::new("until");
+    let text = scenario("on-demand", 0, "events:\n- {at: 90m, every: 1m, until: 2h, kill: {}}\n");
+    let warnings = read(&folder, &text).warnings().join("\n");
+    assert!(warnings.contains("events[0] is after the end, so it does not happen"), "{warnings}");
+    let text = scenario("on-demand", 0, "events:\n- {at: 90m, every: 1m, until: 1h, kill: {}}\n");
+    let error = Simulation::read(&folder.write("scenario.yaml", &text)).unwrap_err().to_string();
+    assert!(error.contains("events[0].until: found 1h, expected a time after at"), "{error}");
+}
+
+#[test]
+fn traces_with_a_byte_order_mark_or_packed_with_gzip_are_read() {
+    let folder = Folder::new("packed");
+    let lines = "\u{feff}{\"apiVersion\":\"berth.sh/v1alpha1\",\"kind\":\"Trace\"}\r\n{\"at\":60,\"end\":true}\r\n";
+    let packed = folder.0.join("trace.jsonl.gz");
+    let mut writer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    std::io::Write::write_all(&mut writer, lines.as_bytes()).unwrap();
+    let bytes = writer.finish().unwrap();
+    std::fs::write(&packed, &bytes).unwrap();
+    for path in [folder.write("trace.jsonl", lines), folder.write("without-ending", lines), packed.clone()] {
+        assert_eq!(Simulation::read(&path).unwrap().duration().as_secs(), 60, "{}", path.display());
+    }
+    std::fs::write(&packed, &bytes[..bytes.len() - 9]).unwrap();
+    let error = Simulation::read(&packed).unwrap_err();
+    assert!(error.to_string().contains("unable to read") && error.to_string().contains("trace.jsonl.gz"), "{error}");
+}
+
+#[test]
+fn a_trace_alone_lasts_until_the_end_that_it_names_whatever_runs_for_longer() {
+    let folder = Folder::new("named-end");
+    let text = "{\"apiVersion\":\"berth.sh/v1alpha1\",\"kind\":\"Trace\"}
+{\"template\":\"a\",\"pod\":{\"spec\":{\"containers\":[{\"name\":\"c\",\"image\":\"i\"}]}}}
+{\"at\":1,\"create\":\"a\",\"name\":\"x\",\"runsFor\":86400}
+{\"at\":60,\"end\":true}
+";
+    assert_eq!(Simulation::read(&folder.write("trace.jsonl", text)).unwrap().duration().as_secs(), 60);
 }
 
 #[test]
@@ -298,6 +381,15 @@ fn what_will_not_happen_and_what_is_not_there_is_warned_of() {
     assert!(warnings.contains("events[0] is after the end, so it does not happen"), "{warnings}");
     assert!(warnings.contains("reservationPrices.cs: there is no reservation of this id"), "{warnings}");
     assert!(!warnings.contains("reservationPrices.cr:"), "{warnings}");
+    assert!(!warnings.contains("more than once"), "{warnings}");
+    let text = scenario("on-demand", 0, "objects:\n").replacen(
+        "objects:\n",
+        "objects:\n- &ns {apiVersion: v1, kind: Namespace, metadata: {name: a}}\n- *ns\n",
+        1,
+    );
+    let text = text.trim_end_matches("objects:\n").to_owned();
+    let warnings = read(&folder, &text).warnings().join("\n");
+    assert!(warnings.contains("Namespace a: given more than once; the last counts"), "{warnings}");
 }
 
 #[test]
@@ -335,6 +427,24 @@ fn a_trace_alone_is_a_scenario() {
     let outcome = Simulation::read(&path).unwrap().run().unwrap();
     assert_eq!((outcome.pods.total, outcome.nodes.launched), (1, 1));
     assert!((outcome.hours - 1.0 / 3.0).abs() < 1e-6, "{}", outcome.hours);
+}
+
+/// The regression: the manual's own example ended with "namespaces not found", and with a ConfigMap that was not there.
+#[test]
+fn pods_of_traces_have_their_namespaces_and_what_was_passed_over_may_be_deleted() {
+    let folder = Folder::new("namespace");
+    let pod = "{\"metadata\":{\"namespace\":\"jobs\"},\"spec\":{\"containers\":[{\"name\":\"c\",\"image\":\"i\"}]}}";
+    let map = "\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\"";
+    let text = format!(
+        "{{\"apiVersion\":\"berth.sh/v1alpha1\",\"kind\":\"Trace\"}}\n{{\"template\":\"a\",\"pod\":{pod}}}\n\
+         {{\"at\":1,\"create\":\"a\",\"name\":\"x\",\"runsFor\":60}}\n\
+         {{\"at\":2,\"apply\":{{{map},\"metadata\":{{\"name\":\"m\"}}}}}}\n\
+         {{\"at\":3,\"delete\":{{{map},\"namespace\":\"default\",\"name\":\"m\"}}}}\n{{\"at\":300,\"end\":true}}\n"
+    );
+    let simulation = Simulation::read(&folder.write("trace.jsonl", &text)).unwrap();
+    assert_eq!(simulation.warnings(), ["objects of kind ConfigMap are passed over: nothing here needs them"]);
+    let outcome = simulation.run().unwrap();
+    assert_eq!((outcome.pods.total, outcome.nodes.launched), (1, 1), "{outcome:?}");
 }
 
 /// In virtual time nobody is asked again and again what does not change by itself.

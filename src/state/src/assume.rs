@@ -1,6 +1,8 @@
 //! Writes of one's own that no event has shown yet.
 
-use crate::{Key, Object, ObjectRef, Patch, State};
+use crate::entry::Entry;
+use crate::kept::Kept;
+use crate::{Key, ObjectRef, Patch, State};
 
 /// Names an assumption, to say later what became of its write. Never given twice by one state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -71,7 +73,7 @@ impl Assumption {
 
     /// Whether what is known settles it: shows it, or is newer. `gone_at` is how new the news are that there is no such
     /// object, where none is observed.
-    pub(crate) fn is_settled_by(&self, observed: Option<&Object>, gone_at: Option<u64>) -> bool {
+    pub(crate) fn is_settled_by(&self, observed: Option<&Kept>, gone_at: Option<u64>) -> bool {
         if self.progress == Progress::Tried {
             return false;
         }
@@ -79,7 +81,7 @@ impl Assumption {
         if observed.is_none() && !self.patch.creates() {
             return true;
         }
-        let known_at = observed.map_or(gone_at, Object::version);
+        let known_at = observed.map_or(gone_at, Kept::version);
         let is_newer = match (self.progress, known_at) {
             (Progress::Written(Some(written)), Some(version)) => version >= written,
             _ => false,
@@ -95,10 +97,10 @@ impl Assumption {
 
 impl State {
     /// Drops what is not to be kept of the assumptions about an object.
-    pub(crate) fn keep_assumptions(&mut self, key: &Key, keep: impl Fn(&Assumption, Option<&Object>) -> bool) {
+    pub(crate) fn keep_assumptions(&mut self, key: &Key, keep: impl Fn(&Assumption, Option<&Kept>) -> bool) {
         let Some(entry) = self.entries.get_mut(key) else { return };
-        let (assumptions, observed) = (&mut self.assumptions, entry.observed.as_ref());
-        entry.assumed.retain(|known| {
+        let assumptions = &mut self.assumptions;
+        entry.retain_assumed(|known, observed| {
             let is_kept = keep(known, observed);
             if !is_kept {
                 assumptions.remove(&known.id);
@@ -109,12 +111,12 @@ impl State {
 
     /// Settles what the observed version of an object shows. What nobody can tell is to be read again.
     pub(crate) fn settle_assumptions(&mut self, key: &Key) {
-        if self.entries.get(key).is_none_or(|entry| entry.assumed.is_empty()) {
+        if self.entries.get(key).is_none_or(|entry| entry.assumed().is_empty()) {
             return;
         }
         let gone_at = self.graves.get(key).max(self.listed_at.get(&key.kind)).copied();
         self.keep_assumptions(key, |known, observed| !known.is_settled_by(observed, gone_at));
-        let assumed = self.entries.get_mut(key).into_iter().flat_map(|entry| &mut entry.assumed);
+        let assumed = self.entries.get_mut(key).into_iter().flat_map(Entry::assumed_mut);
         for known in assumed.filter(|known| known.is_in_doubt()) {
             known.progress = Progress::Unknown;
         }

@@ -31,6 +31,16 @@ pub enum Event {
         /// The resourceVersion of the list, where it is known: objects that are newer stand though they are not listed.
         resource_version: Option<String>,
     },
+    /// A list of a kind of which each object was told by itself before ([`Event::Applied`]), page by page, so that nobody need
+    /// hold all of them: what is known and not named here is gone, as with [`Event::Relisted`].
+    Listed {
+        /// The kind.
+        kind: Kind,
+        /// Every object of it.
+        keys: BTreeSet<Key>,
+        /// The resourceVersion of the list, where it is known: objects that are newer stand though they are not listed.
+        resource_version: Option<String>,
+    },
     /// One object as it was just read from the API server, or that there is none: settles what is
     /// [to be read again](crate::State::to_read_again).
     Read {

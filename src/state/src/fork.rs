@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use crate::assume::Progress;
-use crate::patch::node_of;
-use crate::{AssumptionId, Key, Kind, Object, ObjectRef, Patch, State, Time, Write};
+use crate::{AssumptionId, Key, Kind, NodeRecord, Object, ObjectRef, Patch, PodRecord, State, Time, Write};
 
 /// Why a fork could not do something; it changed nothing then.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -56,22 +55,21 @@ impl<'a> Fork<'a> {
     /// of DaemonSets and static ones, which go with it, and those that have ended. Says which are pending, by namespace
     /// and name.
     pub fn remove_node(&mut self, node: &ObjectRef, at: Time) -> Result<Vec<ObjectRef>, ForkError> {
-        let Some(object) = self.state.get_as::<Node>("", &node.key.name).cloned() else {
+        let Some(record) = self.state.node(&node.key.name).cloned() else {
             return Err(ForkError::NoSuchObject(node.clone()));
         };
         self.change(node, Patch::Delete { at })?;
-        let claim = self.claim_of(&object);
+        let claim = self.claim_of(&record);
         if let Some(claim) = claim {
             self.change(&claim, Patch::Delete { at })?;
         }
         let pods = self.state.pods_on(&node.key.name).filter(|pod| is_remade(pod));
-        Ok(pods.filter_map(|pod| Object::Pod(Arc::clone(pod)).reference()).collect())
+        Ok(pods.map(|pod| pod.reference()).collect())
     }
 
-    fn claim_of(&self, node: &Node) -> Option<ObjectRef> {
-        let provider = node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref()).filter(|id| !id.is_empty());
-        let name = node.metadata.name.as_deref().unwrap_or_default();
-        self.state.get(self.state.links.claim_of(name, provider)?)?.reference()
+    fn claim_of(&self, node: &NodeRecord) -> Option<ObjectRef> {
+        let key = self.state.links.claim_of(node.name(), node.provider_id())?;
+        self.state.has(key).then(|| key.clone().with_uid(self.state.uid_of(key).as_deref()))
     }
 
     /// A node is planned: capacity in flight, to which no scheduler binds yet.
@@ -92,7 +90,7 @@ impl<'a> Fork<'a> {
         annotations: std::collections::BTreeMap<String, String>,
     ) -> Result<(), ForkError> {
         self.expect_unbound(pod)?;
-        if self.state.get_as::<Node>("", node).is_none() {
+        if self.state.node(node).is_none() {
             return Err(ForkError::NoSuchObject(Key::new(Kind::Node, "", node).with_uid(None)));
         }
         self.change(pod, Patch::Bind { node: node.into(), annotations })
@@ -154,8 +152,8 @@ impl<'a> Fork<'a> {
     }
 
     fn expect_unbound(&self, pod: &ObjectRef) -> Result<(), ForkError> {
-        let known = self.state.get_as::<Pod>(&pod.key.namespace, &pod.key.name);
-        match known.and_then(|pod| node_of(pod)) {
+        let known = self.state.pod(&pod.key.namespace, &pod.key.name);
+        match known.and_then(|pod| pod.node()) {
             Some(node) => Err(ForkError::IsBound { pod: pod.key.clone(), node: node.to_owned() }),
             None => Ok(()),
         }
@@ -185,14 +183,8 @@ impl Drop for Fork<'_> {
 }
 
 /// Whether another pod comes in place of one whose node goes, for any node.
-pub fn is_remade(pod: &Pod) -> bool {
-    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-    let owners = pod.metadata.owner_references.iter().flatten();
-    let mut controllers = owners.filter(|owner| owner.controller == Some(true));
-    let is_mirror =
-        pod.metadata.annotations.as_ref().is_some_and(|all| all.contains_key("kubernetes.io/config.mirror"));
-    !is_mirror
-        && !matches!(phase, Some("Succeeded" | "Failed"))
-        && pod.metadata.deletion_timestamp.is_none()
-        && !controllers.any(|owner| matches!(owner.kind.as_str(), "DaemonSet" | "Node"))
+pub fn is_remade(pod: &PodRecord) -> bool {
+    let is_of_node =
+        |owner: &OwnerReference| owner.controller == Some(true) && matches!(owner.kind.as_str(), "DaemonSet" | "Node");
+    !pod.is_mirror() && !pod.has_ended() && pod.deletion().is_none() && !pod.owner_references().iter().any(is_of_node)
 }

@@ -32,15 +32,23 @@
 //! ```
 
 mod assume;
+mod chunked;
 mod entry;
 mod event;
 mod fork;
+mod kept;
+mod known;
 mod links;
+mod node;
 mod object;
+mod packed;
 mod patch;
 mod patched;
+mod pod;
 mod rebuild;
 mod relevant;
+mod replica;
+mod shapes;
 mod slots;
 mod state;
 #[cfg(test)]
@@ -50,9 +58,12 @@ pub use assume::{AssumptionId, Write};
 pub use berth_convert::{Change, Options, PodChange, Problem, phase};
 pub use event::{CountsAs, Event, Outcome, Refused, RefusedObject, SlotCount, Touched};
 pub use fork::{Fork, ForkError, is_remade};
-pub use object::{Key, Kind, Object, ObjectRef, Typed};
+pub use node::NodeRecord;
+pub use object::{Key, Kind, Object, ObjectRef, Typed, Whole};
 pub use patch::Patch;
+pub use pod::PodRecord;
 pub use rebuild::{Conversion, Tracked};
+pub use replica::Update;
 pub use state::State;
 
 /// A point in time, as the caller's clock has it.

@@ -7,6 +7,15 @@ use berth_convert::{Builder, ConvertError};
 use k8s_openapi::api::{apps, batch, core, policy, scheduling, storage};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+/// Marks a type of which objects are kept whole.
+macro_rules! whole {
+    (Node, $type:ty) => {};
+    (Pod, $type:ty) => {};
+    ($kind:ident, $type:ty) => {
+        impl Whole for $type {}
+    };
+}
+
 macro_rules! objects {
     ($($kind:ident($type:ty) in $api_version:literal, $scope:ident, $add:ident;)*) => {
         /// A kind that decisions depend on.
@@ -94,6 +103,8 @@ macro_rules! objects {
             }
         })*
 
+        $(whole!($kind, $type);)*
+
         $(impl Typed for $type {
             const KIND: Kind = Kind::$kind;
 
@@ -120,6 +131,10 @@ pub trait Typed: Sized + 'static {
     /// The object of this type, if it is one.
     fn of(object: &Object) -> Option<&Arc<Self>>;
 }
+
+/// A type of which the state keeps objects whole: all but pods and nodes, of which it keeps records ([`crate::PodRecord`],
+/// [`crate::NodeRecord`]).
+pub trait Whole: Typed {}
 
 // In the order in which they are folded in: what is looked up comes first.
 objects! {

@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use berth_api::labels::koordinator::{DEVICE_ALLOCATED, RESERVATION_ALLOCATED, RESOURCE_STATUS};
 use berth_api::{ReservationPhase, ReservationStatus};
-use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time as MetaTime;
 
-use crate::{Object, Time};
+use crate::kept::Kept;
+use crate::shapes::Shapes;
+use crate::{Object, PodRecord, Time};
 
 /// A change of one object.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,25 +71,46 @@ impl Patch {
     }
 
     /// The object as it is with this change; `None` where it is gone.
-    pub(crate) fn applied_to(&self, object: Option<Object>) -> Option<Object> {
+    pub(crate) fn applied_to(&self, object: Option<Kept>, shapes: &mut Shapes) -> Option<Kept> {
         match self {
-            Patch::Create(created) => object.or_else(|| Some(created.clone())),
-            Patch::Update(updated) => object.map(|_| updated.clone()),
+            Patch::Create(created) => object.or_else(|| Some(Kept::new(created.clone(), None, None, shapes))),
+            Patch::Update(updated) => object.map(|known| Kept::new(updated.clone(), Some(&known), None, shapes)),
             Patch::Remove => None,
             Patch::Delete { at } => object.map(|mut object| {
-                object.metadata_mut().deletion_timestamp.get_or_insert(MetaTime(*at));
+                match &mut object {
+                    Kept::Pod(pod) => {
+                        let more = Arc::make_mut(pod).more.get_or_insert_default();
+                        more.deletion.get_or_insert(MetaTime(*at));
+                    }
+                    Kept::Node(node) => {
+                        let more = Arc::make_mut(node).more.get_or_insert_default();
+                        more.deletion.get_or_insert(MetaTime(*at));
+                    }
+                    Kept::Whole(object) => {
+                        object.metadata_mut().deletion_timestamp.get_or_insert(MetaTime(*at));
+                    }
+                }
                 object
             }),
-            Patch::Bind { node, annotations } => on_pod(object, |pod| bind(pod, node, annotations)),
+            Patch::Bind { node, annotations } => on_pod(object, |pod| bind(pod, node, annotations, shapes)),
             Patch::Nominate { node } => on_pod(object, |pod| {
-                let status = pod.status.get_or_insert_with(PodStatus::default);
-                status.nominated_node_name = node.as_deref().map(str::to_owned);
+                let node = node.as_deref().map(str::to_owned);
+                if pod.nominated_node() == node.as_deref() && pod.status.is_some() {
+                    return pod.clone();
+                }
+                let mut changed = pod.to_pod();
+                changed.status.get_or_insert_default().nominated_node_name = node;
+                shapes.pod_like(changed, Some(pod), None)
             }),
-            Patch::Remake => on_pod(object, remake),
+            Patch::Remake => on_pod(object, |pod| {
+                let mut changed = pod.to_pod();
+                remake(&mut changed);
+                shapes.pod_like(changed, Some(pod), None)
+            }),
             Patch::Status(status) => match object {
-                Some(Object::Reservation(mut reservation)) => {
+                Some(Kept::Whole(Object::Reservation(mut reservation))) => {
                     Arc::make_mut(&mut reservation).status = Some((**status).clone());
-                    Some(Object::Reservation(reservation))
+                    Some(Kept::Whole(Object::Reservation(reservation)))
                 }
                 other => other,
             },
@@ -95,27 +118,26 @@ impl Patch {
     }
 
     /// Whether the object, as it was observed, shows that the write was done.
-    pub(crate) fn is_shown_by(&self, observed: Option<&Object>) -> bool {
+    pub(crate) fn is_shown_by(&self, observed: Option<&Kept>) -> bool {
         match (self, observed) {
             (Patch::Create(created), Some(observed)) => {
                 // The like of which another process may have made: then it has another uid than was answered.
-                created.uid().is_none_or(|uid| observed.uid() == Some(uid))
+                created.uid().is_none_or(|uid| observed.uid().as_deref() == Some(uid))
             }
             (Patch::Remove | Patch::Delete { .. }, None) => true,
-            (Patch::Delete { .. }, Some(observed)) => observed.metadata().deletion_timestamp.is_some(),
+            (Patch::Delete { .. }, Some(observed)) => observed.is_being_deleted(),
             // Bound by whomever: a pod is bound once.
-            (Patch::Bind { .. }, Some(Object::Pod(pod))) => node_of(pod).is_some(),
-            (Patch::Nominate { node }, Some(Object::Pod(pod))) => {
-                let nominated = pod.status.as_ref().and_then(|status| status.nominated_node_name.as_deref());
-                nominated.filter(|name| !name.is_empty()) == node.as_deref() || node_of(pod).is_some()
+            (Patch::Bind { .. }, Some(Kept::Pod(pod))) => pod.node().is_some(),
+            (Patch::Nominate { node }, Some(Kept::Pod(pod))) => {
+                let nominated = pod.nominated_node();
+                nominated.filter(|name| !name.is_empty()) == node.as_deref() || pod.node().is_some()
             }
-            (Patch::Status(status), Some(Object::Reservation(reservation))) => {
+            (Patch::Status(status), Some(Kept::Whole(Object::Reservation(reservation)))) => {
                 reservation.status.as_ref() == Some(&**status)
             }
             (Patch::Update(updated), Some(observed)) => {
-                let mut updated = updated.clone();
-                updated.metadata_mut().resource_version.clone_from(&observed.metadata().resource_version);
-                updated == *observed
+                let updated = Kept::new(updated.clone(), None, None, &mut Shapes::default());
+                updated.is_same_but_for_version(observed)
             }
             _ => false,
         }
@@ -127,30 +149,24 @@ impl Patch {
     }
 }
 
-/// The node that a pod is bound to.
-pub(crate) fn node_of(pod: &Pod) -> Option<&str> {
-    pod.spec.as_ref()?.node_name.as_deref().filter(|name| !name.is_empty())
-}
-
-fn on_pod(object: Option<Object>, change: impl FnOnce(&mut Pod)) -> Option<Object> {
+fn on_pod(object: Option<Kept>, change: impl FnOnce(&PodRecord) -> PodRecord) -> Option<Kept> {
     match object {
-        Some(Object::Pod(mut pod)) => {
-            change(Arc::make_mut(&mut pod));
-            Some(Object::Pod(pod))
-        }
+        Some(Kept::Pod(pod)) => Some(Kept::Pod(Arc::new(change(&pod)))),
         other => other,
     }
 }
 
-fn bind(pod: &mut Pod, node: &str, annotations: &BTreeMap<String, String>) {
-    if node_of(pod).is_some() {
-        return;
+fn bind(pod: &PodRecord, node: &str, annotations: &BTreeMap<String, String>, shapes: &mut Shapes) -> PodRecord {
+    if pod.node().is_some() {
+        return pod.clone();
     }
-    pod.spec.get_or_insert_default().node_name = Some(node.to_owned());
+    let mut changed = pod.to_pod();
+    changed.spec.get_or_insert_default().node_name = Some(node.to_owned());
     if !annotations.is_empty() {
-        let own = pod.metadata.annotations.get_or_insert_default();
+        let own = changed.metadata.annotations.get_or_insert_default();
         own.extend(annotations.iter().map(|(key, value)| (key.clone(), value.clone())));
     }
+    shapes.pod_like(changed, Some(pod), None)
 }
 
 /// A controller makes a pod of the same template: on no node, with nothing allocated, and not being deleted.

@@ -1,41 +1,41 @@
 //! The converted cluster, brought up to date by the change of one object: what it cannot take in has everything converted
 //! anew.
 
-use std::collections::BTreeMap;
-
 use berth_api::{Device, NodeClaim, NodeOverlay, NodeResourceTopology};
-use berth_convert::{Live, Objects, Offers, Other, Patched};
-use k8s_openapi::api::core::v1::{Node, Pod};
+use berth_convert::{Live, Objects, Offers, Other, Patched, PodParts};
+use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::storage::v1::CSINode;
 
+use crate::chunked::Chunked;
 use crate::entry::Entry;
+use crate::kept::Kept;
 use crate::rebuild::Built;
 use crate::slots::{Cloud, is_launched, reservation_of};
-use crate::{Key, Kind, Object, State, Typed};
+use crate::{Key, Kind, Object, State, Whole};
 
 /// The objects that count.
 #[derive(Clone, Copy)]
 pub(crate) struct Counted<'s> {
-    pub(crate) entries: &'s BTreeMap<Key, Entry>,
+    pub(crate) entries: &'s Chunked<Key, Entry>,
     pub(crate) cloud: &'s Cloud,
 }
 
 // === impl Counted ===
 
 impl<'s> Counted<'s> {
-    fn get<T: Typed>(&self, namespace: &str, name: &str) -> Option<&'s T> {
+    fn get<T: Whole>(&self, namespace: &str, name: &str) -> Option<&'s T> {
         let entry = self.entries.get(&Key::new(T::KIND, namespace, name))?;
-        T::of(entry.counted.as_ref()?).map(|object| &**object)
+        entry.counted()?.whole::<T>().map(|object| &**object)
     }
 
-    fn of_kind(&self, kind: Kind) -> impl Iterator<Item = (&'s Key, &'s Object)> + use<'s> {
+    fn of_kind(&self, kind: Kind) -> impl Iterator<Item = (&'s Key, &'s Kept)> + use<'s> {
         let from = Key { kind, namespace: "".into(), name: "".into() };
-        let of_kind = self.entries.range(from..).take_while(move |(key, _)| key.kind == kind);
-        of_kind.filter_map(|(key, entry)| Some((key, entry.counted.as_ref()?)))
+        let of_kind = self.entries.from(&from).take_while(move |(key, _)| key.kind == kind);
+        of_kind.filter_map(|(key, entry)| Some((key, entry.counted()?)))
     }
 
     fn claims(&self) -> impl Iterator<Item = &'s NodeClaim> + use<'s> {
-        self.of_kind(Kind::NodeClaim).filter_map(|(_, object)| NodeClaim::of(object)).map(|claim| &**claim)
+        self.of_kind(Kind::NodeClaim).filter_map(|(_, object)| object.whole::<NodeClaim>()).map(|claim| &**claim)
     }
 
     /// How many of a kind come before it.
@@ -45,12 +45,14 @@ impl<'s> Counted<'s> {
 }
 
 impl Objects for Counted<'_> {
-    fn pod(&self, namespace: &str, name: &str) -> Option<&Pod> {
-        self.get(namespace, name)
+    fn pod(&self, namespace: &str, name: &str) -> Option<PodParts<'_>> {
+        let entry = self.entries.get(&Key::new(Kind::Pod, namespace, name))?;
+        Some(entry.counted()?.pod()?.parts())
     }
 
-    fn node(&self, name: &str) -> Option<&Node> {
-        self.get("", name)
+    fn node(&self, name: &str) -> Option<Node> {
+        let entry = self.entries.get(&Key::new(Kind::Node, "", name))?;
+        Some(entry.counted()?.node()?.to_node())
     }
 
     fn node_claim(&self, name: &str) -> Option<&NodeClaim> {
@@ -70,17 +72,13 @@ impl Objects for Counted<'_> {
     }
 
     fn nodes_with_image(&self, image: &str) -> Vec<String> {
-        let has_it = |node: &Node| {
-            let images = node.status.iter().flat_map(|status| status.images.iter().flatten());
-            images.flat_map(|known| known.names.iter().flatten()).any(|name| name == image)
-        };
-        let nodes = self.of_kind(Kind::Node).filter_map(|(_, object)| Node::of(object));
-        nodes.filter(|node| has_it(node)).filter_map(|node| node.metadata.name.clone()).collect()
+        let nodes = self.of_kind(Kind::Node).filter_map(|(_, object)| object.node());
+        nodes.filter(|node| node.has_image(image)).map(|node| node.name().to_string()).collect()
     }
 
     fn free_slots(&self, id: &str, counted: u32) -> u32 {
         let on_slot = |name: &str| self.entries.get(&Key::new(Kind::NodeClaim, "", name))?.on_slot();
-        let claims = self.cloud.claims_on(id).filter_map(|name| Some(&**NodeClaim::of(on_slot(name)?)?));
+        let claims = self.cloud.claims_on(id).filter_map(|name| Some(&**on_slot(name)?.whole::<NodeClaim>()?));
         self.cloud.free(id, counted, claims)
     }
 
@@ -91,7 +89,7 @@ impl Objects for Counted<'_> {
 
 impl State {
     /// Brings the converted cluster up to date with the change of one object, or forgets it.
-    pub(crate) fn patch(&mut self, key: &Key, before: Option<&Object>, after: Option<&Object>) {
+    pub(crate) fn patch(&mut self, key: &Key, before: Option<&Kept>, after: Option<&Kept>) {
         let Some(built) = &mut self.built else { return };
         let objects = Counted { entries: &self.entries, cloud: &self.cloud };
         let is_done = built.patch(key, (before, after), objects) == Patched::Done
@@ -131,19 +129,14 @@ impl Built {
         self.is_patched = true;
         let Some(catalogue) = &objects.cloud.catalogue else { return Patched::NeedsRebuild };
         let classes = objects.cloud.classes.iter().map(|(class, catalogue)| (class, &**catalogue)).collect();
-        let overlays = objects.of_kind(Kind::NodeOverlay).filter_map(|(_, object)| NodeOverlay::of(object));
+        let overlays = objects.of_kind(Kind::NodeOverlay).filter_map(|(_, object)| object.whole::<NodeOverlay>());
         let offers = Offers { catalogue, classes, overlays: overlays.map(|overlay| &**overlay).collect() };
         let claims = objects.claims().filter_map(|claim| claim.metadata.name.clone());
         self.live.offers_changed(&offers, &objects, claims)
     }
 
     /// Takes in the change of one object.
-    fn patch(
-        &mut self,
-        key: &Key,
-        (before, after): (Option<&Object>, Option<&Object>),
-        objects: Counted<'_>,
-    ) -> Patched {
+    fn patch(&mut self, key: &Key, (before, after): (Option<&Kept>, Option<&Kept>), objects: Counted<'_>) -> Patched {
         // What is refused beside others may be usable once these are gone.
         if !self.refused.is_empty() && before.is_some() {
             return Patched::NeedsRebuild;
@@ -153,7 +146,10 @@ impl Built {
         let name = &*key.name;
         match key.kind {
             Kind::Pod => pod_changed(live, key, before, after),
-            Kind::Node => live.node_changed(name, typed(before), typed(after), &objects),
+            Kind::Node => {
+                let [before, after] = [before, after].map(|kept| kept.and_then(Kept::node).map(|node| node.to_node()));
+                live.node_changed(name, before.as_ref(), after.as_ref(), &objects)
+            }
             Kind::NodeClaim => {
                 let (before, after): (Option<&NodeClaim>, _) = (typed(before), typed(after));
                 let supplies: Vec<&str> =
@@ -189,11 +185,12 @@ impl Built {
     }
 }
 
-fn typed<T: Typed>(object: Option<&Object>) -> Option<&T> {
-    object.and_then(T::of).map(|object| &**object)
+fn typed<T: Whole>(object: Option<&Kept>) -> Option<&T> {
+    object.and_then(Kept::whole::<T>).map(|object| &**object)
 }
 
-fn other(object: &Object) -> Option<Other<'_>> {
+fn other(object: &Kept) -> Option<Other<'_>> {
+    let Kept::Whole(object) = object else { return None };
     Some(match object {
         Object::CronJob(object) => Other::CronJob(object),
         Object::Deployment(object) => Other::Deployment(object),
@@ -205,12 +202,12 @@ fn other(object: &Object) -> Option<Other<'_>> {
     })
 }
 
-fn pod_changed(live: &mut Live, key: &Key, before: Option<&Object>, after: Option<&Object>) -> Patched {
+fn pod_changed(live: &mut Live, key: &Key, before: Option<&Kept>, after: Option<&Kept>) -> Patched {
     if before.is_some() && live.remove_pod(&key.namespace, &key.name) == Patched::NeedsRebuild {
         return Patched::NeedsRebuild;
     }
     match after {
-        Some(Object::Pod(pod)) => live.add_pod(pod).unwrap_or(Patched::NeedsRebuild),
+        Some(Kept::Pod(pod)) => live.add_pod(&pod.parts()).unwrap_or(Patched::NeedsRebuild),
         _ => Patched::Done,
     }
 }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use berth_convert::{Builder, Change, ConvertError, Expansion, Live, Objects, Options};
 use berth_model::Cluster;
-use k8s_openapi::api::core::v1::Pod;
 
 use crate::event::{CountsAs, RefusedObject};
 use crate::patched::Counted;
@@ -108,8 +107,8 @@ impl State {
             builder
                 .adjust_slots(|id, free| Counted { entries: &self.entries, cloud: &self.cloud }.free_slots(id, free));
         }
-        for (key, entry) in &self.entries {
-            let Some(object) = &entry.counted else { continue };
+        for (key, entry) in self.entries.iter() {
+            let Some(object) = entry.counted() else { continue };
             if let Err(error) = object.add_to(&mut builder) {
                 refused.push(RefusedObject::new(key.clone(), &error, CountsAs::Absent));
             }
@@ -119,10 +118,4 @@ impl State {
         let warnings = live.warnings().map(str::to_owned).collect();
         Ok(Built { conversion: Conversion::default(), live, is_patched: false, warnings, refused })
     }
-}
-
-/// The name of the scheduler that a pod asks for.
-pub(crate) fn scheduler_of(pod: &Pod) -> &str {
-    let name = pod.spec.as_ref().and_then(|spec| spec.scheduler_name.as_deref());
-    name.filter(|name| !name.is_empty()).unwrap_or("default-scheduler")
 }

@@ -51,6 +51,17 @@ impl Cloud {
         true
     }
 
+    /// What the cloud said, without what is known from elsewhere.
+    pub(crate) fn said(&self) -> Self {
+        Cloud {
+            catalogue: self.catalogue.clone(),
+            classes: self.classes.clone(),
+            seen: self.seen.clone(),
+            counts: self.counts.clone(),
+            ..Cloud::default()
+        }
+    }
+
     /// The names of the NodeClaims on a capacity reservation.
     pub(crate) fn claims_on(&self, id: &str) -> impl Iterator<Item = &str> {
         self.claims.get(id).into_iter().flatten().map(|name| &**name)

@@ -6,20 +6,22 @@ use std::sync::Arc;
 
 use berth_api::NodeClaim;
 use berth_convert::Options;
-use berth_model::Cluster;
-use k8s_openapi::api::core::v1::Pod;
+use berth_model::{Cluster, Keyed};
 
 use crate::assume::{Assumption, Progress};
+use crate::chunked::Chunked;
 use crate::entry::Entry;
 use crate::event::RefusedObject;
+use crate::kept::Kept;
 use crate::links::Links;
 use crate::object::version;
-use crate::patch::node_of;
-use crate::rebuild::{Built, scheduler_of};
+use crate::rebuild::Built;
+use crate::replica::Noted;
+use crate::shapes::Shapes;
 use crate::slots::Cloud;
 use crate::{
     AssumptionId, CountsAs, Event, Fork, Key, Kind, Object, ObjectRef, Outcome, Patch, Problem, Refused, Time, Touched,
-    Typed, Write,
+    Write,
 };
 
 /// Deletions that are remembered, so that an older event does not undo them.
@@ -29,17 +31,19 @@ const MOST_GRAVES: usize = 16_384;
 #[derive(Debug)]
 pub struct State {
     pub(crate) options: Options,
-    pub(crate) entries: BTreeMap<Key, Entry>,
+    pub(crate) entries: Chunked<Key, Entry>,
+    /// What pods have in common.
+    shapes: Shapes,
     pub(crate) cloud: Cloud,
     /// Objects by the nodes that they belong to.
     pub(crate) links: Links,
     /// Kinds that were listed.
-    listed: BTreeSet<Kind>,
+    pub(crate) listed: BTreeSet<Kind>,
     /// By kind: how new its latest list was. What is older and was not in it is gone.
     pub(crate) listed_at: BTreeMap<Kind, u64>,
     /// Which object an assumption is about.
     pub(crate) assumptions: BTreeMap<AssumptionId, Key>,
-    next_assumption: u64,
+    pub(crate) next_assumption: u64,
     /// The resourceVersion of deletions, and their order.
     pub(crate) graves: BTreeMap<Key, u64>,
     buried: VecDeque<Key>,
@@ -51,6 +55,8 @@ pub struct State {
     pub(crate) forgotten: &'static str,
     /// What a conversion that failed leaves.
     empty: Cluster,
+    /// What a replica is to be told, where there is one.
+    pub(crate) noted: Option<Noted>,
 }
 
 // === impl State ===
@@ -59,8 +65,9 @@ impl State {
     /// A state that knows nothing yet.
     pub fn new(options: Options) -> Self {
         State {
+            entries: Chunked::default(),
+            shapes: Shapes::new(&Keyed::with_key(options.hash_key)),
             options,
-            entries: BTreeMap::new(),
             cloud: Cloud::default(),
             links: Links::default(),
             listed: BTreeSet::new(),
@@ -73,6 +80,7 @@ impl State {
             conversions: BTreeMap::new(),
             forgotten: "first",
             empty: Cluster::new(),
+            noted: None,
         }
     }
 
@@ -90,12 +98,18 @@ impl State {
             Event::Relisted { kind, objects, resource_version } => {
                 self.relist(kind, objects, version(resource_version.as_deref()), &mut refused)
             }
+            Event::Listed { kind, keys, resource_version } => {
+                self.listed(kind, &keys, version(resource_version.as_deref()))
+            }
             Event::Read { object, found } => self.read(&object, found, &mut refused),
             Event::Offered { catalogue, seen } => {
                 let same_types = self.cloud.catalogue.as_deref() == Some(&*catalogue);
                 let same = same_types && self.cloud.seen == seen && self.cloud.counts.is_empty();
                 (self.cloud.catalogue, self.cloud.seen) = (Some(catalogue), seen);
                 self.cloud.counts.clear();
+                if !same {
+                    self.note_cloud(!same_types);
+                }
                 if !same && same_types {
                     self.supplies_changed();
                 } else if !same {
@@ -111,6 +125,7 @@ impl State {
                     self.cloud.counts.insert(count.reservation_id.clone(), count);
                 }
                 if touched.room {
+                    self.note_cloud(false);
                     self.supplies_changed();
                 }
                 touched
@@ -143,6 +158,7 @@ impl State {
         State {
             options: self.options.clone(),
             entries: self.entries.clone(),
+            shapes: Shapes::new(&Keyed::with_key(self.options.hash_key)),
             cloud: self.cloud.clone(),
             links: self.links.clone(),
             listed: self.listed.clone(),
@@ -155,59 +171,14 @@ impl State {
             conversions: BTreeMap::new(),
             forgotten: "first",
             empty: Cluster::new(),
+            noted: None,
         }
-    }
-
-    /// The object of a key as it counts: the newest version that was observed with what is assumed of it.
-    pub fn get(&self, key: &Key) -> Option<&Object> {
-        self.entries.get(key)?.current.as_ref()
-    }
-
-    /// The newest version of an object that was observed, whatever is assumed of it.
-    pub fn observed(&self, key: &Key) -> Option<&Object> {
-        self.entries.get(key)?.observed.as_ref()
-    }
-
-    /// The object of a type, namespace and name as it counts.
-    pub fn get_as<T: Typed>(&self, namespace: &str, name: &str) -> Option<&Arc<T>> {
-        T::of(self.get(&Key::new(T::KIND, namespace, name))?)
-    }
-
-    /// All objects of a kind as they count, by namespace and name.
-    pub fn objects(&self, kind: Kind) -> impl Iterator<Item = (&Key, &Object)> {
-        let from = Key { kind, namespace: "".into(), name: "".into() };
-        let of_kind = self.entries.range(from..).take_while(move |(key, _)| key.kind == kind);
-        of_kind.filter_map(|(key, entry)| Some((key, entry.current.as_ref()?)))
-    }
-
-    /// All objects of a type as they count, by namespace and name.
-    pub fn all<T: Typed>(&self) -> impl Iterator<Item = &Arc<T>> {
-        self.objects(T::KIND).filter_map(|(_, object)| T::of(object))
-    }
-
-    /// The same, each with its key and the newest version that was observed, whatever is assumed of it.
-    pub fn all_with_observed<T: Typed>(&self) -> impl Iterator<Item = (&Key, &Arc<T>, Option<&Arc<T>>)> {
-        let from = Key { kind: T::KIND, namespace: "".into(), name: "".into() };
-        let of_kind = self.entries.range(from..).take_while(|(key, _)| key.kind == T::KIND);
-        of_kind.filter_map(|(key, entry)| {
-            Some((key, T::of(entry.current.as_ref()?)?, entry.observed.as_ref().and_then(T::of)))
-        })
-    }
-
-    /// The pods that are bound to a node, by namespace and name.
-    pub fn pods_on(&self, node: &str) -> impl Iterator<Item = &Arc<Pod>> {
-        self.links.pods_on(node).filter_map(|key| Pod::of(self.get(key)?))
-    }
-
-    /// The scheduler that a pod asks for: `default-scheduler` where it does not say.
-    pub fn scheduler_of(pod: &Pod) -> &str {
-        scheduler_of(pod)
     }
 
     /// Objects that cannot be used, and why, by kind and name.
     pub fn refused(&self) -> impl Iterator<Item = &RefusedObject> {
         let beside_others = self.built.iter().flat_map(|built| &built.refused);
-        self.entries.values().filter_map(|entry| entry.refused.as_ref()).chain(beside_others)
+        self.entries.iter().filter_map(|(_, entry)| entry.refused()).chain(beside_others)
     }
 
     /// What people should know of the cluster, a line each. Converts everything anew beside where objects came or went.
@@ -248,8 +219,15 @@ impl State {
     pub fn set_class_catalogues(&mut self, classes: Vec<(berth_api::NodeClassRef, Arc<berth_catalogue::Catalogue>)>) {
         if self.cloud.classes != classes {
             self.cloud.classes = classes;
+            self.note_cloud(true);
             self.offers_changed();
         }
+    }
+
+    /// How many labels, specs, statuses and texts of pods are kept once, those that no pod has any more among them.
+    #[cfg(test)]
+    pub(crate) fn n_shapes(&self) -> usize {
+        self.shapes.len()
     }
 
     /// Forgets the converted cluster, so that it is converted anew when it is asked for next: the oracle that changes in
@@ -283,18 +261,18 @@ impl State {
         let keys: BTreeSet<&Key> = self.assumptions.values().collect();
         keys.into_iter().filter_map(|key| {
             let entry = self.entries.get(key)?;
-            let is_unknown = entry.assumed.iter().any(|known| known.progress == Progress::Unknown);
-            is_unknown.then(|| key.clone().with_uid(entry.observed.as_ref().and_then(Object::uid)))
+            let is_unknown = entry.assumed().iter().any(|known| known.progress == Progress::Unknown);
+            is_unknown.then(|| key.clone().with_uid(entry.observed().and_then(Kept::uid).as_deref()))
         })
     }
 
     /// Assumes a change; `None` where there is nothing to change.
     pub(crate) fn push(&mut self, object: &ObjectRef, patch: Patch, progress: Progress) -> Option<AssumptionId> {
-        let current = self.entries.get(&object.key).and_then(|entry| entry.current.as_ref());
+        let current = self.entries.get(&object.key).and_then(Entry::current);
         let is_meant = match (current, patch.creates()) {
             (None, creates) => creates,
             (Some(_), true) => false,
-            (Some(current), false) => object.uid.as_deref().zip(current.uid()).is_none_or(|(a, b)| a == b),
+            (Some(current), false) => object.uid.as_deref().zip(current.uid()).is_none_or(|(a, b)| *a == *b),
         };
         if !is_meant {
             return None;
@@ -302,8 +280,7 @@ impl State {
         let id = AssumptionId(self.next_assumption);
         self.next_assumption += 1;
         self.assumptions.insert(id, object.key.clone());
-        let entry = self.entries.entry(object.key.clone()).or_default();
-        entry.assumed.push(Assumption::new(id, patch, progress));
+        self.change(&object.key, |entry| entry.assume(Assumption::new(id, patch, progress)));
         self.refresh(&object.key);
         Some(id)
     }
@@ -342,7 +319,7 @@ impl State {
     /// What a fork tried is being written.
     pub(crate) fn promote(&mut self, id: AssumptionId) {
         let entry = self.assumptions.get(&id).and_then(|key| self.entries.get_mut(key));
-        for known in entry.into_iter().flat_map(|entry| &mut entry.assumed).filter(|known| known.id == id) {
+        for known in entry.into_iter().flat_map(Entry::assumed_mut).filter(|known| known.id == id) {
             known.progress = Progress::InFlight;
         }
     }
@@ -357,7 +334,7 @@ impl State {
     pub(crate) fn pop(&mut self, id: AssumptionId) -> Touched {
         let Some(key) = self.assumptions.remove(&id) else { return Touched::default() };
         if let Some(entry) = self.entries.get_mut(&key) {
-            entry.assumed.retain(|known| known.id != id);
+            entry.retain_assumed(|known, _| known.id != id);
         }
         self.refresh(&key)
     }
@@ -379,7 +356,7 @@ impl State {
         if object.metadata().managed_fields.is_some() {
             object.metadata_mut().managed_fields = None;
         }
-        let Some(known) = self.observed(&key) else {
+        let Some(known) = self.entries.get(&key).and_then(Entry::observed) else {
             if is_older(self.listed_at.get(&key.kind).map(|listed| listed.saturating_add(1))) {
                 return Touched::default();
             }
@@ -388,22 +365,37 @@ impl State {
         if is_older(known.version()) {
             return Touched::default();
         }
-        if known.uid().zip(object.uid()).is_some_and(|(known, uid)| known != uid) {
+        if known.uid().zip(object.uid()).is_some_and(|(known, uid)| *known != *uid) {
             self.keep_assumptions(&key, |known, _| !known.is_about_known());
         }
         self.observe(&key, object, refused)
     }
 
     fn observe(&mut self, key: &Key, object: Object, refused: &mut Vec<RefusedObject>) -> Touched {
-        let (version, entry) = (object.version(), self.entries.entry(key.clone()).or_default());
-        if version.is_none() || entry.observed.as_ref().and_then(Object::version) != version {
-            entry.told(version);
-        }
-        entry.observed = Some(object);
+        let version = object.version();
+        let known = self.entries.get(key).and_then(Entry::observed);
+        let kept = Kept::new(object, known, Some(&key.name), &mut self.shapes);
+        self.change(key, |entry| {
+            if version.is_none() || entry.observed().and_then(Kept::version) != version {
+                entry.told(version);
+            }
+            entry.observe(Some(kept));
+        });
         let touched = self.observed_anew(key);
-        let unusable = self.entries.get(key).and_then(|entry| entry.refused.clone());
+        let unusable = self.entries.get(key).and_then(Entry::refused).cloned();
         refused.extend(unusable);
         touched
+    }
+
+    /// Changes the entry of a key, new or known.
+    fn change(&mut self, key: &Key, change: impl FnOnce(&mut Entry)) {
+        if let Some(entry) = self.entries.get_mut(key) {
+            return change(entry);
+        }
+        let mut entry = Entry::default();
+        change(&mut entry);
+        let namespace = self.shapes.text(&key.namespace);
+        self.entries.insert_new(Key { namespace, ..key.clone() }, entry);
     }
 
     fn delete(&mut self, object: &ObjectRef, version: Option<u64>) -> Touched {
@@ -411,8 +403,8 @@ impl State {
             self.bury(&object.key, version);
         }
         let Some(entry) = self.entries.get_mut(&object.key) else { return Touched::default() };
-        let is_meant = entry.observed.as_ref().is_some_and(|known| {
-            let is_same = known.uid().zip(object.uid.as_deref()).is_none_or(|(known, uid)| known == uid);
+        let is_meant = entry.observed().is_some_and(|known| {
+            let is_same = known.uid().zip(object.uid.as_deref()).is_none_or(|(known, uid)| *known == *uid);
             let order = known.version().zip(version).map(|(known, version)| known.cmp(&version));
             match order {
                 // Whoever had the name later, this one had gone before.
@@ -427,7 +419,7 @@ impl State {
             _ => false,
         };
         if is_meant {
-            entry.observed = None;
+            entry.observe(None);
         }
         entry.told(version);
         self.keep_assumptions(&object.key, |known, _| !is_created(known));
@@ -461,22 +453,29 @@ impl State {
         for object in objects.into_iter().filter(|object| object.kind() == kind) {
             touched.merge(self.upsert(object, refused));
         }
+        self.listed_at.extend(before.map(|version| (kind, version)));
+        touched.merge(self.listed(kind, &listed, version));
+        touched
+    }
+
+    /// All objects of a kind were listed: what is known and was not is gone.
+    fn listed(&mut self, kind: Kind, listed: &BTreeSet<Key>, version: Option<u64>) -> Touched {
+        let mut touched = Touched::default();
         self.listed.insert(kind);
-        self.listed_at.extend(version.or(before).map(|version| (kind, version)));
-        let from = Key { kind, namespace: "".into(), name: "".into() };
-        let of_kind = self.entries.range(from..).take_while(|(key, _)| key.kind == kind);
+        self.listed_at.extend(version.map(|version| (kind, version)));
+        let of_kind = self.of_kind(kind);
         let is_newer = |known: u64| version.is_some_and(|list| known > list);
-        let is_gone = |known: &Object| !known.version().is_some_and(is_newer);
+        let is_gone = |known: &Kept| !known.version().is_some_and(is_newer);
         let gone: Vec<(Key, bool)> = of_kind
-            .filter(|(key, entry)| !listed.contains(*key) && entry.observed.as_ref().is_none_or(is_gone))
-            .map(|(key, entry)| (key.clone(), entry.observed.is_some()))
+            .filter(|(key, entry)| !listed.contains(*key) && entry.observed().is_none_or(is_gone))
+            .map(|(key, entry)| (key.clone(), entry.observed().is_some()))
             .collect();
         for (key, was_observed) in gone {
             if let Some(version) = version.filter(|_| was_observed) {
                 self.bury(&key, version);
             }
             if let Some(entry) = self.entries.get_mut(&key) {
-                entry.observed = None;
+                entry.observe(None);
                 entry.told(version);
             }
             touched.merge(self.observed_anew(&key));
@@ -489,9 +488,7 @@ impl State {
         let mut touched = match found {
             Some(found) => self.upsert(found, refused),
             // What was not there to be read and came meanwhile stands: its own events tell what becomes of it.
-            None if object.uid.is_none() && self.observed(&object.key).is_some_and(|known| known.uid().is_some()) => {
-                Touched::default()
-            }
+            None if object.uid.is_none() && self.observed_uid(&object.key).is_some() => Touched::default(),
             None => self.delete(object, None),
         };
         touched.merge(self.observed_anew(&object.key));
@@ -504,12 +501,12 @@ impl State {
         match outcome {
             Outcome::Refused => self.keep_assumptions(&key, |known, _| known.id != id),
             Outcome::Unknown => {
-                for known in entry.assumed.iter_mut().filter(|known| known.id == id) {
+                for known in entry.assumed_mut().filter(|known| known.id == id) {
                     known.progress = Progress::Unknown;
                 }
             }
             Outcome::Written { resource_version, uid } => {
-                for known in entry.assumed.iter_mut().filter(|known| known.id == id) {
+                for known in entry.assumed_mut().filter(|known| known.id == id) {
                     known.progress = Progress::Written(version(resource_version.as_deref()));
                     if let Patch::Create(created) = &mut known.patch {
                         created.metadata_mut().uid.clone_from(&uid);
@@ -528,16 +525,31 @@ impl State {
 
     fn refresh(&mut self, key: &Key) -> Touched {
         let Some(entry) = self.entries.get_mut(key) else { return Touched::default() };
-        let (before, known) = (entry.counted.clone(), entry.current.clone());
-        let changed = entry.refresh(key, &self.options);
-        let after = entry.counted.clone();
+        // Of one that was observed for the first time nothing is known.
+        let known = (entry.counted().cloned(), entry.current().cloned());
+        let changed = entry.refresh(key, &self.options, &mut self.shapes);
+        self.note(key, changed);
+        self.refreshed(key, known, changed)
+    }
+
+    /// An entry is another one now: brings what depends on it up to date. `before` is what counted, and `known` what was current.
+    pub(crate) fn refreshed(
+        &mut self,
+        key: &Key,
+        (before, known): (Option<Kept>, Option<Kept>),
+        changed: bool,
+    ) -> Touched {
+        let Some(entry) = self.entries.get(key) else { return Touched::default() };
+        let after = entry.counted().cloned();
         let on_slot = if key.kind == Kind::NodeClaim { entry.on_slot().cloned() } else { None };
-        self.links.changed(key, known.as_ref(), entry.current.as_ref());
+        self.links.changed(key, known.as_ref(), entry.current());
         if entry.is_empty() {
             self.entries.remove(key);
         }
         let has_moved = key.kind == Kind::NodeClaim
-            && self.cloud.claim_changed(&key.name, on_slot.as_ref().and_then(NodeClaim::of).map(|claim| &**claim));
+            && self
+                .cloud
+                .claim_changed(&key.name, on_slot.as_ref().and_then(Kept::whole::<NodeClaim>).map(|claim| &**claim));
         if !changed {
             // One that was to go is gone, and leaves its slot.
             if has_moved {
@@ -551,16 +563,13 @@ impl State {
 }
 
 /// What the change of an object means to decisions.
-fn touched(key: &Key, before: Option<&Object>, after: Option<&Object>) -> Touched {
-    let waits = |object: &Object| match object {
-        Object::Pod(pod) => {
-            let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-            node_of(pod).is_none() && !matches!(phase, Some("Succeeded" | "Failed"))
-        }
-        Object::Reservation(reservation) => {
+fn touched(key: &Key, before: Option<&Kept>, after: Option<&Kept>) -> Touched {
+    let waits = |object: &Kept| match object {
+        Kept::Pod(pod) => pod.node().is_none() && !pod.has_ended(),
+        Kept::Whole(Object::Reservation(reservation)) => {
             reservation.status.as_ref().is_none_or(|status| status.phase == berth_api::ReservationPhase::Pending)
         }
-        _ => false,
+        Kept::Node(_) | Kept::Whole(_) => false,
     };
     let is_waiting = after.is_some_and(waits);
     let is_pod = key.kind == Kind::Pod;

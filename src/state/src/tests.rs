@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use k8s_openapi::api::core::v1::{Node, Pod};
 use serde_json::{Value, json};
 
@@ -5,6 +7,7 @@ use super::*;
 
 mod assumptions;
 mod in_place;
+mod records;
 mod references;
 mod spreading;
 

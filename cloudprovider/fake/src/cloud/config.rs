@@ -66,6 +66,8 @@ pub struct CloudFaults {
     pub throttled: f64,
     /// A call is answered "unavailable", and nothing is done.
     pub unavailable: f64,
+    /// A call is refused for want of rights, and nothing is done.
+    pub unauthorized: f64,
     /// A launch or deletion is lost on its way: nothing is done, and the caller does not know.
     pub lost_request: f64,
     /// A launch or deletion is carried out, and its answer is lost.

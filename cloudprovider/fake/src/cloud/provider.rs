@@ -36,6 +36,8 @@ impl World {
             Fate::Refused(CloudError::Throttled { retry_after: Some(Duration::from_secs(1)) })
         } else if self.dice.chance(faults.unavailable) {
             Fate::Refused(CloudError::Unavailable { message: "the cloud cannot work now".to_owned() })
+        } else if self.dice.chance(faults.unauthorized) {
+            Fate::Refused(CloudError::Unauthorized { message: "the credentials do not allow this".to_owned() })
         } else if !is_write {
             Fate::Delivered
         } else if self.dice.chance(faults.lost_request) {

@@ -165,3 +165,25 @@ pub(super) async fn invalid_requests(subject: &dyn Subject, run: &str) -> Outcom
         answer => Err(Failure::Broken(format!("a reservation that does not exist got {answer:?}"))),
     }
 }
+
+pub(super) async fn unauthorized(subject: &dyn Subject, run: &str) -> Outcome {
+    if !subject.deny(true).await {
+        return Err(Failure::Skip);
+    }
+    let request = request(subject, run, "denied", paid(&subject.offerings()))?;
+    let refused = create(subject, &request).await;
+    let class = subject.node_class();
+    let unread = settled(subject, || subject.provider().instance_types(&class)).await.err();
+    subject.deny(false).await;
+    expect(matches!(refused, Err(CloudError::Unauthorized { .. })), || {
+        format!("without the right to launch, create answers {refused:?}")
+    })?;
+    expect(matches!(unread, Some(CloudError::Unauthorized { .. })), || {
+        format!("without the right to read, instance_types answers {unread:?}")
+    })?;
+    subject.sleep(subject.provider().consistency_lag()).await;
+    let left = find(subject, &request).await.map_err(|error| broken("list", &error))?;
+    expect(left.is_empty(), || format!("what was refused launched {left:?}"))?;
+    let launched = create(subject, &request).await.map_err(|error| broken("create once allowed", &error))?;
+    clear(subject, &[launched.instance]).await
+}

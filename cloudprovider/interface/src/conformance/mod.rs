@@ -43,6 +43,17 @@ pub trait Subject: Sync {
     /// Changes how many instances a reservation of [`reserve`](Self::reserve) holds.
     fn resize(&self, reservation: &str, total: u32) -> BoxFuture<'_, ()>;
 
+    /// Takes the caller's rights away, or gives them back. `false` if this cloud cannot be told so.
+    fn deny(&self, _denied: bool) -> BoxFuture<'_, bool> {
+        Box::pin(async { false })
+    }
+
+    /// Makes an open, active reservation of so many instances of the offering's type and zone, unused, and returns its id;
+    /// it is gone with `None` as total. `None` if this cloud cannot be told so.
+    fn reserve_openly(&self, _offering: &OfferingKey, _total: Option<u32>) -> BoxFuture<'_, Option<String>> {
+        Box::pin(async { None })
+    }
+
     /// Makes the cloud announce that it will take an instance back in an hour. `false` if it cannot be told so.
     fn interrupt(&self, _id: &ProviderId) -> BoxFuture<'_, bool> {
         Box::pin(async { false })
@@ -72,7 +83,7 @@ pub(crate) type Outcome<T = ()> = Result<T, Failure>;
 /// Plays every scene, one after another. `run` distinguishes the tokens of one run from another's on the same cloud.
 pub async fn run(subject: &dyn Subject, run: &str) -> Report {
     let mut report = Report::default();
-    let scenes: [(&'static str, BoxFuture<'_, Outcome>); 18] = [
+    let scenes: [(&'static str, BoxFuture<'_, Outcome>); 20] = [
         ("a launched instance is what was asked for", Box::pin(launches::is_what_was_asked(subject, run))),
         ("the same token is the same instance", Box::pin(launches::same_token_same_instance(subject, run))),
         ("the same token side by side launches once", Box::pin(launches::same_token_side_by_side(subject, run))),
@@ -87,10 +98,12 @@ pub async fn run(subject: &dyn Subject, run: &str) -> Report {
         ("insufficient capacity names all that was tried", Box::pin(offers::insufficient(subject, run))),
         ("offerings and reservations agree", Box::pin(offers::agree(subject))),
         ("an unknown node class is not found", Box::pin(offers::unknown_node_class(subject, run))),
+        ("what is not allowed does nothing", Box::pin(launches::unauthorized(subject, run))),
         ("a reservation serves its slots and no more", Box::pin(slots::serves_its_slots(subject, run))),
         ("slots are never overdrawn side by side", Box::pin(slots::side_by_side(subject, run))),
         ("no count hides a launch that it did not see", Box::pin(slots::counts_are_safe(subject, run))),
         ("a reservation may hold more than its slots", Box::pin(slots::over_allocated(subject, run))),
+        ("an open reservation is used by who did not ask", Box::pin(slots::used_unasked(subject, run))),
     ];
     for (name, scene) in scenes {
         match scene.await {

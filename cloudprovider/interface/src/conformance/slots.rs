@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use berth_catalogue::CapacityType;
 use futures::future::join_all;
 
-use super::caller::{broken, clear, create, request, reservation, slot};
+use super::caller::{broken, clear, create, paid, request, reservation, slot};
 use super::{Failure, Outcome, Subject, expect};
 use crate::{CloudError, Instance, LaunchRequest, ProviderId};
 
@@ -111,4 +112,29 @@ pub(super) async fn over_allocated(subject: &dyn Subject, run: &str) -> Outcome 
         answer => return Err(Failure::Broken(format!("an over-allocated reservation answers {answer:?}"))),
     }
     clear(subject, &launched).await
+}
+
+pub(super) async fn used_unasked(subject: &dyn Subject, run: &str) -> Outcome {
+    let [first, second] = subject.offerings();
+    let on_demand = |own: &&crate::OfferingKey| own.capacity_type == CapacityType::OnDemand;
+    let offering = [&first, &second].into_iter().find(on_demand).ok_or(Failure::Skip)?.clone();
+    let id = subject.reserve_openly(&offering, Some(1)).await.ok_or(Failure::Skip)?;
+    let mut launched = Vec::new();
+    for name in ["open-0", "open-1"] {
+        let request = request(subject, run, name, paid(std::slice::from_ref(&offering)))?;
+        launched.push(create(subject, &request).await.map_err(|error| broken("create", &error))?.instance);
+    }
+    let under: Vec<Option<&str>> = launched.iter().map(|instance| instance.reservation.as_deref()).collect();
+    expect(under == [Some(id.as_str()), None], || {
+        format!("two launches on demand beside one open slot are under {under:?}")
+    })?;
+    lag(subject).await;
+    let shown = reservation(subject, &id).await?;
+    expect(shown.used == 1 && shown.includes.contains(&launched[0].provider_id), || {
+        format!("shown are {} used, by {:?}", shown.used, shown.includes)
+    })?;
+    expect(shown.free_after(ids(&launched[..1])) == 0, || "the slot is said to be free still".to_owned())?;
+    clear(subject, &launched).await?;
+    subject.reserve_openly(&offering, None).await;
+    Ok(())
 }

@@ -3,11 +3,12 @@
 //!
 //! The real one is played where `BERTH_TESTENV` names its binary, or one of the present sources has been built
 //! (`hack/testenv/build.sh`); else that test says that it did nothing. `BERTH_SCENARIOS=drain,kill` plays those whose names
-//! contain one of these, `BERTH_SCENARIOS=all` also the one that takes minutes.
+//! contain one of these, `BERTH_SCENARIOS=all` also those that take a minute and more.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::panic)] // Helpers are not test functions to clippy.
 
+mod more;
 mod observer;
 #[path = "../common/process.rs"]
 mod process;
@@ -19,7 +20,7 @@ use world::World;
 async fn play_all(mut world: World) {
     let wanted = std::env::var("BERTH_SCENARIOS").ok();
     let is_wanted = |name: &str| match wanted.as_deref() {
-        None => name != scenarios::SLOW,
+        None => !scenarios::SLOW.contains(&name),
         Some("all") => true,
         Some(wanted) => wanted.split(',').any(|part| name.contains(part)),
     };

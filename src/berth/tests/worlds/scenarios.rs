@@ -16,28 +16,51 @@ use kube::Api;
 use kube::api::{DeleteParams, PostParams};
 use serde_json::{Value, json};
 
+use crate::more;
 use crate::world::World;
 
 type Scenario = for<'a> fn(&'a mut World) -> LocalBoxFuture<'a, ()>;
 
-/// One that waits for heartbeats to be missed.
-pub(crate) const SLOW: &str = "an instance vanishes";
+/// Those that wait: for heartbeats to be missed, for the next count of slots, for an end. They are played where they are asked for.
+pub(crate) const SLOW: [&str; 7] = [
+    "an instance vanishes",
+    "each capacity type, and where it falls back to",
+    "a Reservation expires",
+    "a stock-out, and its end",
+    "a volume of a zone",
+    "the gate off and on while reserved nodes run",
+    "a node never joins",
+];
 
 /// All of them, by name.
-pub(crate) const ALL: [(&str, Scenario); 10] = [
+pub(crate) const ALL: [(&str, Scenario); 24] = [
     ("scale from zero, slots first", |world| slots_first(world).boxed_local()),
     ("a reservation shared by two NodePools", |world| shared_reservation(world).boxed_local()),
     ("a count lowered beforehand", |world| lowered_count(world).boxed_local()),
+    ("a count lowered while launching", |world| more::lowered_while_launching(world).boxed_local()),
+    ("each capacity type, and where it falls back to", |world| more::capacity_types(world).boxed_local()),
+    ("the three NodePools of the proposal", |world| more::three_pools(world).boxed_local()),
+    ("anti-affine pods and one slot", |world| more::one_slot(world).boxed_local()),
+    ("owners planned with their Reservation", |world| more::owners_with_reservation(world).boxed_local()),
+    ("a Reservation expires", |world| more::reservation_expires(world).boxed_local()),
+    ("a Reservation ends with its node", |world| more::reservation_loses_node(world).boxed_local()),
+    ("a Reservation is pre-allocated", |world| more::pre_allocation(world).boxed_local()),
+    ("startup taints and a daemon", |world| more::startup_taints(world).boxed_local()),
+    ("minValues on slots", |world| more::min_values(world).boxed_local()),
+    ("a stock-out, and its end", |world| more::stock_out(world).boxed_local()),
+    ("a volume of a zone", |world| more::volume_of_zone(world).boxed_local()),
+    ("the gate off and on while reserved nodes run", |world| more::gate_off_and_on(world).boxed_local()),
+    ("a node never joins", |world| more::never_joins(world).boxed_local()),
     ("a Reservation with an owner", |world| reservation_with_owner(world).boxed_local()),
     ("a drain blocked by a PDB, then freed", |world| blocked_drain(world).boxed_local()),
     ("a limit of a NodePool", |world| limit(world).boxed_local()),
     ("preemption waits for its victims", |world| preemption(world).boxed_local()),
     ("Berth is killed while it launches", |world| killed_midway(world).boxed_local()),
     ("two Berths of which one leads", |world| two_berths(world).boxed_local()),
-    (SLOW, |world| instance_vanishes(world).boxed_local()),
+    ("an instance vanishes", |world| instance_vanishes(world).boxed_local()),
 ];
 
-fn pool(name: &str, capacity_types: &[&str]) -> Value {
+pub(crate) fn pool(name: &str, capacity_types: &[&str]) -> Value {
     json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name}, "spec": {
     "disruption": {"consolidateAfter": "0s", "budgets": [{"nodes": "100%"}]},
     "template": {"spec": {
@@ -47,14 +70,14 @@ fn pool(name: &str, capacity_types: &[&str]) -> Value {
 }
 
 /// Pods of which three fit on an m5.xlarge.
-fn web(name: &str, replicas: u32) -> Value {
+pub(crate) fn web(name: &str, replicas: u32) -> Value {
     json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": {
         "replicas": replicas, "selector": {"matchLabels": {"app": name}},
         "template": {"metadata": {"labels": {"app": name}}, "spec": {"terminationGracePeriodSeconds": 1, "containers": [{
             "name": "web", "image": "web", "resources": {"requests": {"cpu": "1200m", "memory": "3Gi"}}}]}}}})
 }
 
-fn fleet(of: &[(&str, &str, usize)]) -> BTreeMap<(String, String), usize> {
+pub(crate) fn fleet(of: &[(&str, &str, usize)]) -> BTreeMap<(String, String), usize> {
     of.iter().map(|(of_type, on, n)| (((*of_type).to_owned(), (*on).to_owned()), *n)).collect()
 }
 

@@ -9,8 +9,8 @@ use std::time::Duration;
 use berth_api::{FakeCapacityReservation, FakeNodeClass, NodeClaim, NodePool, Reservation, labels};
 use berth_cloudprovider::{CloudProvider, Instance};
 use berth_cloudprovider_remote::RemoteCloud;
-use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -148,12 +148,17 @@ impl World {
 
     /// Starts one more Berth.
     pub(crate) fn start_berth(&mut self) {
+        self.start_berth_with(&[]);
+    }
+
+    /// The same, with more flags.
+    pub(crate) fn start_berth_with(&mut self, flags: &[&str]) {
         let path = self.kubeconfig.to_str().unwrap();
         let args = ["run", "--kubeconfig", path, "--provider", "fake", "--cloud-address", &self.cloud_address];
         let n = self.berths.len();
         let log = folder("worlds-logs").join(format!("{}-{n}.log", self.name.replace(' ', "-")));
         let log = std::fs::File::options().create(true).append(true).open(log).unwrap();
-        let args = [&args[..], &["--scheduler-names", "*", "--log-level", "debug"]].concat();
+        let args = [&args[..], &["--scheduler-names", "*", "--log-level", "debug"], flags].concat();
         self.berths.push(Process::start_with(&args, log.into()));
     }
 
@@ -175,12 +180,16 @@ impl World {
         }
         delete_all::<PodDisruptionBudget>(&Api::default_namespaced(self.client.clone())).await;
         delete_all::<Deployment>(&Api::default_namespaced(self.client.clone())).await;
+        delete_all::<DaemonSet>(&Api::default_namespaced(self.client.clone())).await;
         delete_all::<Reservation>(&Api::all(self.client.clone())).await;
         delete_all::<Pod>(&Api::default_namespaced(self.client.clone())).await;
         delete_all::<NodePool>(&Api::all(self.client.clone())).await;
         delete_all::<NodeClaim>(&Api::all(self.client.clone())).await;
         self.is_empty().await;
+        delete_all::<PersistentVolumeClaim>(&Api::default_namespaced(self.client.clone())).await;
+        delete_all::<PersistentVolume>(&Api::all(self.client.clone())).await;
         self.set_slots(4).await;
+        self.set_class(None, "0s").await;
         // Berth asks for counts once a minute, and what the last scenario had on slots may be all it knows: one that starts
         // asks at once.
         if played {
@@ -272,6 +281,22 @@ impl World {
         .await;
     }
 
+    /// What the instances of the node class `default` can be, and how long each takes to join.
+    pub(crate) async fn set_class(&self, catalogue: Option<&str>, registration_delay: &str) {
+        let mut spec = json!({"registrationDelay": registration_delay});
+        if let Some(text) = catalogue {
+            let maps = Api::<ConfigMap>::default_namespaced(self.client.clone());
+            let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "types"},
+                "data": {"types.yaml": text}});
+            maps.patch("types", &PatchParams::apply("worlds").force(), &Patch::Apply(map)).await.unwrap();
+            spec["instanceTypes"] = json!({"namespace": "default", "name": "types", "key": "types.yaml"});
+        }
+        let classes = Api::<FakeNodeClass>::all(self.client.clone());
+        let class = json!({"apiVersion": "berth.sh/v1alpha1", "kind": "FakeNodeClass", "metadata": {"name": "default"},
+            "spec": spec});
+        classes.patch("default", &PatchParams::apply("worlds").force(), &Patch::Apply(class)).await.unwrap();
+    }
+
     /// How many nodes of each type there are on which capacity: the reservation's id, or the capacity type.
     pub(crate) async fn fleet(&self) -> BTreeMap<(String, String), usize> {
         let mut fleet = BTreeMap::new();
@@ -281,6 +306,27 @@ impl World {
             *fleet.entry((label(labels::INSTANCE_TYPE).unwrap_or_default(), on)).or_default() += 1;
         }
         fleet
+    }
+
+    /// The reason why each pod that has no node has none.
+    pub(crate) async fn refused(&self) -> Vec<String> {
+        let pods = self.pods().await.into_iter();
+        let waiting = pods.filter(|pod| pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_none()));
+        let told = waiting.filter_map(|pod| {
+            let mut conditions = pod.status?.conditions?.into_iter();
+            conditions.find(|own| own.type_ == "PodScheduled" && own.status == "False")?.message
+        });
+        told.collect()
+    }
+
+    /// The capacity types and reservations of a NodePool's nodes.
+    pub(crate) async fn capacity_of(&self, pool: &str) -> Vec<String> {
+        let nodes = self.nodes().await.into_iter();
+        let labels = nodes.filter_map(|node| node.metadata.labels);
+        let of_pool = labels.filter(|all| all.get(labels::NODEPOOL).is_some_and(|own| own == pool));
+        of_pool
+            .map(|all| all.get(labels::RESERVATION_ID).or_else(|| all.get(labels::CAPACITY_TYPE)).cloned().unwrap())
+            .collect()
     }
 
     /// How many nodes are on the slots of the catalogue's reservation.

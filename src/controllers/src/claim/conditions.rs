@@ -7,6 +7,7 @@ pub(crate) const LAUNCHED: &str = "Launched";
 pub(crate) const REGISTERED: &str = "Registered";
 pub(crate) const INITIALIZED: &str = "Initialized";
 pub(crate) const CONSOLIDATABLE: &str = "Consolidatable";
+pub(crate) const CONSISTENT: &str = "ConsistentStateFound";
 pub(crate) const DRIFTED: &str = "Drifted";
 pub(crate) const DRAINED: &str = "Drained";
 pub(crate) const VOLUMES_DETACHED: &str = "VolumesDetached";

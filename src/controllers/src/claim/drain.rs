@@ -1,5 +1,6 @@
 //! Draining: which pods must leave a node now, in which order, and which of them by force since the time is over.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -9,6 +10,10 @@ use crate::view::{PodName, PodRecord, Protected};
 
 /// A pod that outlives its own grace period by this much is stuck: its node does not answer.
 const STUCK_AFTER: Duration = Duration::from_secs(60);
+/// How long before a pod is told by force it is asked to leave although it has no place yet: disruption budgets are kept so far.
+const ASKED_BEFORE: SignedDuration = SignedDuration::from_secs(15);
+/// How often it is looked whether the places of pods are ready.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// A pod that must leave its node.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -53,9 +58,11 @@ fn group(pod: &PodRecord) -> (bool, bool) {
 }
 
 /// What to do about the pods of a node that goes. A group is told once the groups before it have left. Pods that must
-/// not be disrupted are waited for, until `deadline` minus what they need to end.
+/// not be disrupted are waited for, until `deadline` minus what they need to end. Pods in `unplaced` run on until shortly before
+/// that time: whoever leaves without a place serves nobody.
 pub(crate) fn drain<'a>(
     pods: impl Iterator<Item = &'a PodRecord>,
+    unplaced: &BTreeSet<PodName>,
     deadline: Option<Timestamp>,
     now: Timestamp,
 ) -> Drain {
@@ -72,6 +79,7 @@ pub(crate) fn drain<'a>(
             }
             continue;
         }
+        let mut asked_from = None;
         if let Some(deadline) = deadline {
             let grace = SignedDuration::from_secs(pod.grace_seconds.max(0));
             let delete_at = deadline.saturating_sub(grace).unwrap_or(Timestamp::MIN);
@@ -80,8 +88,11 @@ pub(crate) fn drain<'a>(
                 continue;
             }
             earliest(&mut out.wake, delete_at);
+            asked_from = Some(delete_at.saturating_sub(ASKED_BEFORE).unwrap_or(Timestamp::MIN));
         }
-        if pod.is_protected(now) {
+        if let Some(from) = asked_from.filter(|&from| from > now && unplaced.contains(&pod.name)) {
+            earliest(&mut out.wake, from.min(after(now, LOOK_AGAIN)));
+        } else if pod.is_protected(now) {
             if let Some(Protected::Until(until)) = pod.do_not_disrupt {
                 earliest(&mut out.wake, until);
             }
@@ -127,7 +138,17 @@ mod tests {
     }
 
     fn told(pods: &[PodRecord], deadline: Option<i64>, now: i64) -> (usize, Vec<(String, Manner)>) {
-        let drain = drain(pods.iter(), deadline.map(at), at(now));
+        told_without(pods, &[], deadline, now)
+    }
+
+    fn told_without(
+        pods: &[PodRecord],
+        unplaced: &[&str],
+        deadline: Option<i64>,
+        now: i64,
+    ) -> (usize, Vec<(String, Manner)>) {
+        let name = |name: &&str| PodName { namespace: "default".to_owned(), name: (*name).to_owned() };
+        let drain = drain(pods.iter(), &unplaced.iter().map(name).collect(), deadline.map(at), at(now));
         (drain.n_waiting, drain.evictions.into_iter().map(|told| (told.uid, told.manner)).collect())
     }
 
@@ -173,6 +194,24 @@ mod tests {
         let by_force = |grace| (1, vec![("a".to_owned(), Manner::Delete { grace })]);
         assert_eq!(told(&pods, Some(100), 60), by_force(40));
         assert_eq!(told(&pods, Some(100), 200), by_force(1));
+    }
+
+    #[test]
+    fn a_pod_without_a_place_runs_on_until_its_time_is_nearly_over() {
+        let short = json!({"spec": {"terminationGracePeriodSeconds": 40}});
+        let daemon = json!({"metadata": {"ownerReferences": owned_by("DaemonSet")}});
+        let pods = [pod("a", &short), pod("b", &short), pod("d", &daemon)];
+        let evicted = |names: &[&str]| (3, names.iter().map(|name| ((*name).to_owned(), Manner::Evict)).collect());
+        assert_eq!(told_without(&pods, &["a"], Some(100), 0), evicted(&["b"]));
+        assert_eq!(told_without(&pods, &["a", "b"], Some(100), 44), evicted(&[]), "and daemons serve them");
+        assert_eq!(told_without(&pods, &["a", "b"], Some(100), 45), evicted(&["a", "b"]));
+        assert_eq!(told_without(&pods, &["a", "b"], None, 0), evicted(&["a", "b"]), "a node without an end");
+        let unplaced = BTreeSet::from([PodName { namespace: "default".to_owned(), name: "a".to_owned() }]);
+        assert_eq!(
+            drain(pods.iter(), &unplaced, Some(at(100)), at(0)).wake,
+            Some(at(1)),
+            "its place may be ready soon"
+        );
     }
 
     #[test]

@@ -63,6 +63,10 @@ pub(super) fn step(facts: &Facts<'_>) -> Todo {
         let all = &mut status.conditions;
         let initialized = (conditions::INITIALIZED, Status::True);
         conditions::set(all, initialized, (conditions::INITIALIZED, ""), generation, facts.now);
+        if super::consistent::missing(facts).is_empty() {
+            let consistent = (conditions::CONSISTENT, Status::True);
+            conditions::set(all, consistent, (conditions::CONSISTENT, ""), generation, facts.now);
+        }
         // Pods that were quicker need no write of their own.
         if let Some(seen) = facts.last_pod_event {
             status.last_pod_event_time = Some(Time(conditions::whole_seconds(seen)));

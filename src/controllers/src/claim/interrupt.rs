@@ -1,5 +1,6 @@
-//! Instances that the cloud will take back: their pods leave while there is time. Spot instances go at once, as two minutes
-//! are little; machines that are told of earlier are replaced within budgets first, and go by force ten minutes before.
+//! Instances that the cloud will take back: their pods leave while there is time. Replacements of spot instances are launched at
+//! once, as two minutes are little; machines that are told of earlier are replaced within budgets first, and go by force ten
+//! minutes before. Each pod leaves when its next place is ready, or in the last seconds, see [`super::drain`].
 
 use berth_api::labels;
 use berth_cloudprovider::InterruptionReason;
@@ -32,7 +33,10 @@ pub(super) fn step(facts: &Facts<'_>) -> Option<Todo> {
         InterruptionReason::CapacityBlockEnd => "CapacityBlockEnding",
         InterruptionReason::Maintenance => "InstanceRetiring",
     };
-    let message = format!("the cloud takes the instance back at {}: its pods leave now", interruption.at);
+    let message = format!(
+        "the cloud takes the instance back at {}: its pods leave as their next places are ready",
+        interruption.at
+    );
     Some(Todo::write(facts.delete()).telling(facts.notice(reason, message)))
 }
 

@@ -10,6 +10,8 @@ use super::Question;
 /// What is remembered of a NodeClaim.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Memory {
+    /// Whether it was counted as one that became no node.
+    pub(crate) has_failed: bool,
     /// The token that this process wrote, or tried to write, over a version that had another or none: whoever reads
     /// it in the NodeClaim knows that no launch was asked for with it before.
     pub(crate) own_token: Option<String>,

@@ -5,6 +5,7 @@
 //! repeat by a process that remembers nothing.
 
 pub(crate) mod conditions;
+mod consistent;
 mod consolidate;
 mod drain;
 pub(crate) mod drift;
@@ -17,11 +18,12 @@ pub(crate) mod repair;
 pub(crate) mod target;
 mod terminate;
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use berth_api::{NodeClaim, NodeClaimStatus, NodeClassRef, NodePool, labels};
-use berth_cloudprovider::{Interruption, LaunchRequest, ProviderId};
+use berth_cloudprovider::{Interruption, LaunchRequest, ProviderId, RepairPolicy};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::storage::v1::VolumeAttachment;
@@ -63,10 +65,14 @@ pub(crate) struct Facts<'a> {
     pub(crate) memory: &'a Memory,
     /// That the cloud will take its instance back, if it said so.
     pub(crate) interruption: Option<&'a Interruption>,
+    /// Where its instance will be taken back: pods of its node whose next place is not ready.
+    pub(crate) unplaced: BTreeSet<PodName>,
     /// The gate `ReservedCapacity`.
     pub(crate) with_reserved: bool,
-    /// With the gate `NodeRepair`, and where its node is not ready: the nodes of its NodePool.
+    /// With the gate `NodeRepair`, and where its node is broken: the nodes of its NodePool.
     pub(crate) health: Option<repair::Health>,
+    /// Which conditions say that a node is broken.
+    pub(crate) repair_policies: &'a [RepairPolicy],
     pub(crate) timings: &'a Timings,
     /// How long the cloud may take to show a launch.
     pub(crate) lag: Duration,
@@ -193,7 +199,7 @@ fn live(facts: &Facts<'_>) -> Todo {
     if !conditions::is_true(&status.conditions, conditions::INITIALIZED) {
         return initialize::step(facts);
     }
-    let todo = consolidate::step(facts);
+    let todo = consistent::step(facts, consolidate::step(facts));
     if matches!(todo.next, Next::Write(_)) { todo } else { drift::step(facts, todo) }
 }
 

@@ -1,8 +1,10 @@
-//! Repair, behind the gate `NodeRepair`: a node that has not been ready for long is replaced, as its pods are of no use. Where
-//! more than a fifth of a NodePool's nodes are not ready the fault is elsewhere, and none of them is.
+//! Repair, behind the gate `NodeRepair`: a node whose machine is broken for long is replaced, as its pods are of no use. Which
+//! conditions of a node say so, and how long they are borne, is the cloud's to know. Where more than a fifth of a NodePool's nodes
+//! are broken the fault is elsewhere, and none of them is replaced.
 
 use std::time::Duration;
 
+use berth_cloudprovider::RepairPolicy;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use serde_json::json;
@@ -10,25 +12,41 @@ use serde_json::json;
 use super::{Facts, Todo, conditions, earlier};
 use crate::clock::after;
 
-/// For how long a node may not be ready, as in Karpenter's AWS provider.
-const TOLERATED: Duration = Duration::from_secs(30 * 60);
-/// The share of a NodePool's nodes that may not be ready, in percent, rounded up to whole nodes.
+/// The share of a NodePool's nodes that may be broken, in percent, rounded up to whole nodes.
 const MOST_PERCENT: usize = 20;
-/// How soon it is asked again whether the others are ready.
+/// How soon it is asked again whether the others are sound.
 const RETRY: Duration = Duration::from_secs(60);
 
 /// The nodes of a NodePool, as repair counts them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Health {
     pub(crate) total: usize,
-    pub(crate) not_ready: usize,
+    pub(crate) broken: usize,
 }
 
-/// Since when a node has not been ready; `None` where it is, or never said.
-pub(crate) fn not_ready_since(node: &Node) -> Option<Timestamp> {
+/// What is wrong with a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Fault<'a> {
+    /// When it is to be replaced.
+    due: Timestamp,
+    since: Timestamp,
+    policy: &'a RepairPolicy,
+}
+
+/// The fault of a node that is due first, by what its cloud says of conditions; `None` where it is sound, or never said.
+pub(crate) fn fault<'a>(node: &Node, policies: &'a [RepairPolicy]) -> Option<Fault<'a>> {
     let conditions = node.status.as_ref()?.conditions.as_deref()?;
-    let ready = conditions.iter().find(|condition| condition.type_ == "Ready" && condition.status != "True")?;
-    ready.last_transition_time.as_ref().map(|time| time.0)
+    let faults = policies.iter().flat_map(|policy| {
+        let of_policy = conditions
+            .iter()
+            .filter(|known| known.type_ == policy.condition_type && known.status == policy.condition_status);
+        of_policy.filter_map(|known| known.last_transition_time.as_ref()).map(|time| Fault {
+            due: after(time.0, policy.toleration),
+            since: time.0,
+            policy,
+        })
+    });
+    faults.min_by_key(|fault| (fault.due, fault.since))
 }
 
 /// The repair of a node, where it is due; else `todo`, looked at again in time.
@@ -37,15 +55,14 @@ pub(super) fn step(facts: &Facts<'_>, todo: Todo) -> Todo {
     if !conditions::is_true(&facts.status().conditions, conditions::INITIALIZED) {
         return todo;
     }
-    let Some(since) = facts.nodes.iter().filter_map(|node| not_ready_since(node)).min() else { return todo };
-    let due = after(since, TOLERATED);
+    let faults = facts.nodes.iter().filter_map(|node| fault(node, facts.repair_policies));
+    let Some(Fault { due, since, policy }) = faults.min_by_key(|fault| fault.due) else { return todo };
     if due > facts.now {
         return earlier(todo, due);
     }
-    if health.not_ready > (health.total * MOST_PERCENT).div_ceil(100) {
-        let Health { total, not_ready } = health;
-        let message =
-            format!("{not_ready} of {total} nodes of its NodePool are not ready: more than 20% are not repaired");
+    if health.broken > (health.total * MOST_PERCENT).div_ceil(100) {
+        let Health { total, broken } = health;
+        let message = format!("{broken} of {total} nodes of its NodePool are broken: more than 20% are not repaired");
         return earlier(todo.telling(facts.notice("NodeRepairBlocked", message)), after(facts.now, RETRY));
     }
     let annotations = facts.claim.metadata.annotations.as_ref();
@@ -57,5 +74,7 @@ pub(super) fn step(facts: &Facts<'_>, todo: Todo) -> Todo {
             "annotations": {berth_api::labels::TERMINATION_TIMESTAMP: facts.now.to_string()},
         }})));
     }
-    Todo::write(facts.delete()).telling(facts.notice("Repairing", format!("the node has not been ready since {since}")))
+    let message =
+        format!("the node's condition {} is {} since {since}", policy.condition_type, policy.condition_status);
+    Todo::write(facts.delete()).telling(facts.notice("Repairing", message))
 }

@@ -25,6 +25,11 @@ use crate::write::{Op, Write};
 const EXCLUDE_BALANCERS: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 /// How often the cloud is asked whether an instance is gone.
 const POLL: Duration = Duration::from_secs(2);
+/// Volumes of a node with this taint are detached without its kubelet having unmounted them, and its pods are deleted by
+/// force: its machine is gone.
+const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
+/// How long the node of a machine that is gone stays for its volumes to be detached.
+const DETACHED_WITHIN: Duration = Duration::from_secs(60);
 /// How often the cloud is asked about the instance of a node that is not ready.
 const ASK_ABOUT_LOST: Duration = Duration::from_secs(10);
 
@@ -53,7 +58,7 @@ pub(super) fn step(facts: &Facts<'_>) -> Todo {
         return Todo::write(on(Kind::Node, &node.metadata, Op::Delete { grace: None }));
     }
     if is_gone(facts) {
-        return finish(facts);
+        return out_of_service(facts).unwrap_or_else(|| finish(facts));
     }
     let is_over = deadline.is_some_and(|deadline| deadline <= facts.now);
     let was_asked = conditions::is_true(&facts.status().conditions, conditions::INSTANCE_TERMINATING);
@@ -89,7 +94,8 @@ fn leave(facts: &Facts<'_>, node: &Node, deadline: Option<Timestamp>, id: &Provi
         return Some(Todo::write(on(Kind::Node, &node.metadata, Op::Merge(patch))));
     }
     let is_drained = conditions::is_true(&facts.status().conditions, conditions::DRAINED);
-    let drain = (!is_drained).then(|| drain(facts.pods.iter().map(|pod| &***pod), deadline, facts.now));
+    let drain =
+        (!is_drained).then(|| drain(facts.pods.iter().map(|pod| &***pod), &facts.unplaced, deadline, facts.now));
     let mut todo = match drain.filter(|drain| drain.n_waiting > 0) {
         Some(drain) => draining(facts, node, drain),
         None => match n_awaited_volumes(facts) {
@@ -179,6 +185,29 @@ fn n_attached(facts: &Facts<'_>) -> usize {
         attachment.spec.source.persistent_volume_name.clone()
     };
     facts.attachments.iter().filter(|known| name(known).is_none_or(|volume| !kept.contains(&&volume))).count()
+}
+
+/// The machine is gone and volumes are still attached to its node: that says so, and is waited for a little. Without it they
+/// would stay attached for minutes, and pods that use them elsewhere would wait for as long.
+fn out_of_service(facts: &Facts<'_>) -> Option<Todo> {
+    let (node, InstanceEnd::Gone(since)) = (facts.node()?, &facts.memory.end) else { return None };
+    if facts.attachments.is_empty() {
+        return None;
+    }
+    let taints = node.spec.as_ref().and_then(|spec| spec.taints.clone()).unwrap_or_default();
+    if taints.iter().any(|taint| taint.key == OUT_OF_SERVICE) {
+        let until = after(*since, DETACHED_WITHIN);
+        return (until > facts.now).then(|| Todo::wait(until));
+    }
+    let taint = Taint {
+        key: OUT_OF_SERVICE.to_owned(),
+        value: Some("nodeshutdown".to_owned()),
+        effect: "NoExecute".to_owned(),
+        ..Taint::default()
+    };
+    let wanted: Vec<Taint> = taints.into_iter().chain([taint]).collect();
+    let patch = json!({"metadata": {"resourceVersion": node.metadata.resource_version}, "spec": {"taints": wanted}});
+    Some(Todo::write(on(Kind::Node, &node.metadata, Op::Merge(patch))))
 }
 
 fn end_instance(facts: &Facts<'_>, id: ProviderId) -> Todo {

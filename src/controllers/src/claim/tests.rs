@@ -31,6 +31,7 @@ struct Scene {
     pool: Option<NodePool>,
     last_pod_event: Option<i64>,
     health: Option<repair::Health>,
+    repair_policies: Vec<RepairPolicy>,
     timings: Timings,
     now: i64,
 }
@@ -72,6 +73,7 @@ impl Scene {
             pool: None,
             last_pod_event: None,
             health: None,
+            repair_policies: policies(&[("Ready", "False", 1800), ("Ready", "Unknown", 1800)]),
             timings: Timings::default(),
             now: 1,
         }
@@ -154,8 +156,10 @@ impl Scene {
             offers: self.offers.as_ref(),
             memory: &self.memory,
             interruption: self.interruption.as_ref(),
+            unplaced: std::collections::BTreeSet::new(),
             with_reserved: true,
             health: self.health,
+            repair_policies: &self.repair_policies,
             timings: &self.timings,
             lag: LAG,
             now: at(self.now),
@@ -186,6 +190,15 @@ impl Scene {
             other => panic!("expected a question, found {other:?}"),
         }
     }
+}
+
+fn policies(of: &[(&str, &str, u64)]) -> Vec<RepairPolicy> {
+    let policy = |(type_, status, seconds): &(&str, &str, u64)| RepairPolicy {
+        condition_type: (*type_).to_owned(),
+        condition_status: (*status).to_owned(),
+        toleration: Duration::from_secs(*seconds),
+    };
+    of.iter().map(policy).collect()
 }
 
 fn condition(type_: &str, status: &str) -> Value {
@@ -481,7 +494,7 @@ fn a_node_that_is_not_ready_for_long_is_repaired_unless_too_many_are_not() {
     let reasons = |scene: &Scene| scene.todo().notices.iter().map(|notice| notice.reason).collect::<Vec<_>>();
     let is_deleted = |scene: &Scene| matches!(scene.next(), Next::Write(write) if write.op.verb() == "delete");
     assert!(!is_deleted(&scene), "the gate is off");
-    let health = |total, not_ready| Some(repair::Health { total, not_ready });
+    let health = |total, broken| Some(repair::Health { total, broken });
     scene.health = health(10, 3);
     assert!(!is_deleted(&scene) && reasons(&scene).contains(&"NodeRepairBlocked"));
     scene.health = health(10, 2);
@@ -490,6 +503,51 @@ fn a_node_that_is_not_ready_for_long_is_repaired_unless_too_many_are_not() {
     assert!(is_deleted(&scene) && reasons(&scene).contains(&"Repairing"));
     let scene = Scene { now: 1_799, ..scene };
     assert!(!is_deleted(&scene), "not for long yet");
+}
+
+#[test]
+fn a_node_that_is_smaller_than_promised_says_so() {
+    let done = json!({"spec": {"resources": {"requests": {"memory": "1Gi"}}},
+        "status": {"providerID": "fake:///i-1", "capacity": {"cpu": "2", "memory": "10Gi"}, "conditions": [
+        condition("Launched", "True"), condition("Registered", "True"), condition("Initialized", "True"),
+        condition("Ready", "True")]}});
+    let of = |memory: &str| json!({"status": {"capacity": {"cpu": "2", "memory": memory}}});
+    let scene = |memory: &str| Scene::new().registered().with(&done).registered_node(&of(memory));
+    let told = |scene: &Scene| {
+        let notices = scene.todo().notices.into_iter().map(|notice| notice.reason);
+        notices.filter(|reason| *reason == "FailedConsistencyCheck").count()
+    };
+    assert_eq!(told(&scene("9Gi")), 0, "nine tenths are enough");
+    let small = scene("8Gi");
+    let (kind, _, patch) = small.write();
+    assert_eq!(
+        (kind, condition_of(&patch, "ConsistentStateFound"), told(&small)),
+        (Kind::NodeClaim, "False".to_owned(), 1)
+    );
+    let message = "expected 10Gi of resource memory, but found 8Gi (80% of expected)";
+    assert!(patch.to_string().contains(message), "{patch}");
+    let again = scene("10Gi").with(&json!({"status": patch["status"]}));
+    assert_eq!(condition_of(&again.write().2, "ConsistentStateFound"), "True");
+}
+
+#[test]
+fn which_nodes_are_repaired_and_when_is_what_the_cloud_says() {
+    let ready = json!({"status": {"conditions": [
+        {"type": "Ready", "status": "True", "lastTransitionTime": text(0)},
+        {"type": "AcceleratedHardwareReady", "status": "False", "lastTransitionTime": text(0)}]}});
+    let done = json!({"metadata": {"annotations": {labels::TERMINATION_TIMESTAMP: text(600)}},
+        "status": {"providerID": "fake:///i-1", "conditions": [condition("Launched", "True"),
+        condition("Registered", "True"), condition("Initialized", "True"), condition("Consolidatable", "True")]}});
+    let mut scene = Scene::new().registered().with(&done).registered_node(&ready);
+    scene.health = Some(repair::Health { total: 10, broken: 1 });
+    scene.now = 600;
+    let is_deleted = |scene: &Scene| matches!(scene.next(), Next::Write(write) if write.op.verb() == "delete");
+    assert!(!is_deleted(&scene), "the cloud says nothing of this condition");
+    scene.repair_policies = policies(&[("Ready", "False", 1800), ("AcceleratedHardwareReady", "False", 600)]);
+    assert!(is_deleted(&scene));
+    let told = scene.todo().notices.into_iter().map(|notice| notice.message).collect::<String>();
+    assert!(told.contains("AcceleratedHardwareReady is False"), "{told}");
+    assert!(!is_deleted(&Scene { now: 599, ..scene }));
 }
 
 #[test]

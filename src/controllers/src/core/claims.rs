@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use berth_api::NodeClaim;
-use berth_cloudprovider::CloudError;
+use berth_cloudprovider::{CloudError, RepairPolicy};
 use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{Answer, Core, Job, class_key};
-use crate::claim::repair::{Health, not_ready_since};
+use crate::claim::repair::{Health, fault};
 use crate::claim::{self, Facts, Launch, Memory, Next, TOKEN_ANNOTATION, Verdict};
 
 use crate::view::pool_of;
@@ -29,7 +29,11 @@ impl Core {
             self.queue.add(Job::ClassStatus(class_name.clone()));
         }
         let uid = claim.metadata.uid.clone().unwrap_or_default();
-        let health = self.health(&claim);
+        let repair_policies =
+            if self.options.convert.node_repair { self.provider.repair_policies() } else { Vec::new() };
+        let health = self.health(&claim, &repair_policies);
+        let unplaced = self.unplaced(&claim);
+        self.look_for_places(&claim, &unplaced, now);
         let memory = self.memories.entry(uid.clone()).or_default();
         let provider_id = claim.status.as_ref().and_then(|status| status.provider_id.as_deref());
         let nodes = self.view.nodes_of(provider_id).filter_map(|node| self.view.nodes.get(&node.to_owned()));
@@ -46,14 +50,17 @@ impl Core {
             offers: self.offers.get(&class_name),
             memory,
             interruption: provider_id.and_then(|id| self.interrupted.get(id)),
+            unplaced,
             with_reserved: self.options.convert.reserved_capacity,
             health,
+            repair_policies: &repair_policies,
             timings: &self.options.timings,
             lag: self.provider.consistency_lag(),
             now,
         };
         let todo = claim::step(&facts);
         for notice in todo.notices {
+            self.note_failed_registration(&claim, notice.reason);
             self.tell(notice, now);
         }
         for eviction in todo.evictions {
@@ -74,18 +81,17 @@ impl Core {
         }
     }
 
-    /// The nodes of a NodeClaim's NodePool, where its own is not ready and repair is asked for.
-    fn health(&self, claim: &NodeClaim) -> Option<Health> {
-        let is_not_ready = self.node_of(claim).is_some_and(|node| not_ready_since(node).is_some());
-        if !self.options.convert.node_repair || !is_not_ready {
+    /// The nodes of a NodeClaim's NodePool, where its own is broken and repair is asked for.
+    fn health(&self, claim: &NodeClaim, policies: &[RepairPolicy]) -> Option<Health> {
+        if policies.is_empty() || self.node_of(claim).is_none_or(|node| fault(node, policies).is_none()) {
             return None;
         }
         let pool = pool_of(&claim.metadata);
-        let mut health = Health { total: 0, not_ready: 0 };
+        let mut health = Health { total: 0, broken: 0 };
         let others = self.view.claims.values().filter(|other| pool_of(&other.metadata) == pool);
         for node in others.filter_map(|other| self.node_of(other)) {
             health.total += 1;
-            health.not_ready += usize::from(not_ready_since(node).is_some());
+            health.broken += usize::from(fault(node, policies).is_some());
         }
         Some(health)
     }

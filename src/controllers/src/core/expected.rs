@@ -201,9 +201,7 @@ impl Core {
             let known = self.view.reservations.get(&pod.name);
             return known.and_then(|known| serde_json::to_string(&known.spec.template).ok()).unwrap_or_default();
         }
-        let known = self.state.get_as::<k8s_openapi::api::core::v1::Pod>(&pod.namespace, &pod.name);
-        let owners = known.and_then(|pod| pod.metadata.owner_references.as_deref()).unwrap_or_default();
-        let owner = owners.iter().find(|owner| owner.controller == Some(true));
+        let owner = self.state.pod(&pod.namespace, &pod.name).and_then(|pod| pod.controller());
         owner.map(|owner| owner.uid.clone()).unwrap_or_default()
     }
 }

@@ -7,7 +7,6 @@ use berth_decisions::quantities;
 use berth_model::{Cluster, Node, Resources};
 use berth_quantity::Quantity;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Pod;
 
 use super::Core;
 use crate::claim::conditions;
@@ -34,6 +33,8 @@ impl Core {
         all.extend(self.node_metrics(now));
         all.extend(self.pod_metrics());
         all.extend(self.slot_metrics());
+        self.count_slot_time(now);
+        all.extend(self.slot_time_metrics());
         all.retain(|metric| !metric.is_empty());
         all
     }
@@ -125,10 +126,9 @@ impl Core {
 
     fn pod_metrics(&self) -> Vec<Metric> {
         let (mut sums, mut waiting) = (Sums::new(), 0.0);
-        for pod in self.state.all::<Pod>() {
-            let status = pod.status.as_ref();
-            let phase = status.and_then(|status| status.phase.clone()).unwrap_or_else(|| "Pending".to_owned());
-            let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).filter(|name| !name.is_empty());
+        for pod in self.state.pods() {
+            let phase = pod.phase().unwrap_or("Pending").to_owned();
+            let node = pod.node();
             waiting += f64::from(u8::from(node.is_none() && phase == "Pending"));
             let node = node.and_then(|name| self.view.nodes.get(&name.to_owned()));
             let known = node.and_then(|node| node.metadata.labels.as_ref());
@@ -150,8 +150,9 @@ impl Core {
         ]
     }
 
-    fn slot_metrics(&self) -> Vec<Metric> {
-        let mut slots = Sums::new();
+    /// The slots of each reservation, as the cloud counted them and with what was launched since.
+    pub(super) fn slots_now(&self) -> Vec<SlotsNow> {
+        let mut slots = BTreeMap::new();
         let holders: Vec<(&str, &str)> = self
             .view
             .claims
@@ -166,14 +167,34 @@ impl Core {
             let includes = |id: &str| known.includes.iter().any(|own| own.0 == id);
             let unseen = holders.iter().filter(|(on, id)| *on == known.id && !includes(id)).count();
             let used = known.used.saturating_add(u32::try_from(unseen).unwrap_or(u32::MAX));
-            let idle = known.total.saturating_sub(used);
-            for (state, n) in [("total", known.total), ("used", used), ("idle", idle)] {
-                // Several node classes may know it, and it is one.
-                slots.insert(vec![("reservation_id", known.id.clone()), ("state", state.to_owned())], f64::from(n));
+            // Several node classes may know it, and it is one.
+            slots.insert(known.id.clone(), SlotsNow { id: known.id.clone(), total: known.total, used });
+        }
+        slots.into_values().collect()
+    }
+
+    fn slot_metrics(&self) -> Vec<Metric> {
+        let mut slots = Sums::new();
+        for SlotsNow { id, total, used } in self.slots_now() {
+            for (state, n) in [("total", total), ("used", used), ("idle", total.saturating_sub(used))] {
+                slots.insert(vec![("reservation_id", id.clone()), ("state", state.to_owned())], f64::from(n));
             }
         }
         vec![gauge("berth_reserved_slots", "Slots of capacity reservations", slots)]
     }
+}
+
+/// The slots of a reservation.
+pub(super) struct SlotsNow {
+    pub(super) id: String,
+    pub(super) total: u32,
+    /// More than `total` where the reservation was made smaller under its instances.
+    pub(super) used: u32,
+}
+
+/// A counter with these values.
+pub(super) fn count(name: &'static str, help: &'static str, values: Vec<(Labels, u64)>) -> Metric {
+    Metric { name, help, values: Values::Counter(values) }
 }
 
 /// How Karpenter names what a node is.

@@ -1,5 +1,6 @@
 //! The live state: told what is observed and what became of writes, in the same order as the view.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use berth_api::{NodeClaim, NodeClaimStatus};
@@ -45,7 +46,7 @@ impl Core {
     /// Tells the state what a watch told.
     pub(super) fn tell_state(&mut self, observed: &Observed, now: Timestamp) {
         let event = match observed {
-            Observed::Applied(object) => object.for_state().map(Event::Applied),
+            Observed::Applied(object) => self.as_avoiding(object).for_state().map(Event::Applied),
             Observed::Deleted(kind, metadata) => state_kind(*kind).map(|kind| {
                 let namespace = metadata.namespace.as_deref().unwrap_or_default();
                 let key = berth_state::Key::new(kind, namespace, metadata.name.as_deref().unwrap_or_default());
@@ -53,7 +54,7 @@ impl Core {
                 Event::Deleted { object: key.with_uid(metadata.uid.as_deref()), resource_version }
             }),
             Observed::Listed { kind, objects, resource_version, .. } => state_kind(*kind).map(|kind| {
-                let objects = objects.iter().filter_map(Object::for_state).collect();
+                let objects = objects.iter().filter_map(|object| self.as_avoiding(object).for_state()).collect();
                 Event::Relisted { kind, objects, resource_version: resource_version.clone() }
             }),
             // What cannot be read counts as not there.
@@ -63,6 +64,7 @@ impl Core {
                 let object = key.with_uid(metadata.uid.as_deref());
                 Event::Deleted { object, resource_version: metadata.resource_version.clone() }
             }),
+            Observed::SetBack => None,
         };
         if let Some(event) = event {
             self.apply(event, now);
@@ -92,6 +94,9 @@ impl Core {
         if before == after && event_time(known) == event_time(status) {
             return;
         }
+        let (before, after) = (before.to_vec(), after.to_vec());
+        self.note_registration(claim, &before, &after);
+        let (before, after) = (&*before, &*after);
         if progress(before).eq(progress(after)) {
             self.disrupting.changed();
         } else {
@@ -107,7 +112,7 @@ impl Core {
             Err(Refused { objects, touched }) => {
                 for object in objects {
                     tracing::warn!("{object}");
-                    let uid = self.state.observed(&object.key).and_then(|known| known.metadata().uid.clone());
+                    let uid = self.state.observed_uid(&object.key).map(Cow::into_owned);
                     if let Some(kind) = own_kind(object.key.kind) {
                         let key = NamedObject {
                             kind,
@@ -221,7 +226,7 @@ impl Core {
         let Some(kind) = state_kind(key.kind) else { return self.queue.done(&job) };
         let found = match outcome {
             Outcome::Done(Some(answered)) => match Object::from_answer(key.kind, answered) {
-                Some(Ok(object)) => object.for_state(),
+                Some(Ok(object)) => self.as_avoiding(&object).for_state(),
                 _ => None,
             },
             Outcome::NotFound => None,

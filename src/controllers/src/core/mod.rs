@@ -4,6 +4,7 @@
 //! of a job is under way, and its answer comes back as an [`Input`]. So the same inputs at the same times give the same
 //! effects, in the same order.
 
+mod aside;
 mod awaited;
 mod ceilings;
 mod claims;
@@ -16,16 +17,20 @@ mod gauges;
 mod interrupted;
 mod live;
 mod measure;
+mod nominated;
 mod offers;
 mod places;
 mod pools;
 mod provision;
 mod recall;
+mod registrations;
+mod rejected;
 mod relabel;
 mod replicas;
 mod reservations;
 mod rivals;
 mod schedule;
+mod slot_time;
 mod slow;
 mod told;
 mod volumes;
@@ -53,6 +58,8 @@ use crate::queue::Queue;
 use crate::view::{Concerns, PodName, View};
 use crate::write::{Outcome, Write};
 
+use aside::Aside;
+pub(crate) use aside::{Answered, Asked};
 use awaited::Awaited;
 use berth_decisions::Decider;
 use berth_state::State;
@@ -61,9 +68,13 @@ pub(crate) use disruption::Look;
 use disruption::{Disrupting, Found};
 use live::Assumed;
 use measure::disrupted;
+use nominated::Nominated;
 use places::Places;
 use provision::AllPlanned;
+use registrations::Registrations;
+use rejected::Avoided;
 use schedule::ExpectedNodes;
+use slot_time::SlotTime;
 use told::Told;
 
 /// What a NodePool has is counted so long after a change of its NodeClaims: each count looks at all of them.
@@ -147,6 +158,8 @@ pub(crate) enum Input {
     Answered(Job, Box<Answer>),
     /// A look at the nodes is over.
     Found(Box<Found>),
+    /// What was asked elsewhere is answered; `None` where that broke off.
+    Solved(Option<Box<Answered>>),
     /// Time went by.
     Tick,
 }
@@ -202,6 +215,8 @@ pub(crate) struct Core {
     state: State,
     /// What it keeps between decisions.
     decider: Decider,
+    /// What is decided elsewhere; `None` where everything takes turns.
+    aside: Option<Aside>,
     /// Writes that the state assumes, by the job that waits for their outcome.
     assumed: Assumed,
     told_offers: Option<Told>,
@@ -222,6 +237,13 @@ pub(crate) struct Core {
     /// By name of the NodePool.
     uncreatable: BTreeMap<String, provision::Uncreatable>,
     expected_nodes: ExpectedNodes,
+    /// Pods for which others gave way.
+    nominated: Nominated,
+    /// Nodes that did not let pods in.
+    avoided: Avoided,
+    /// What became of NodeClaims.
+    registrations: Registrations,
+    slot_time: SlotTime,
     n_named: u64,
     /// Launches of the last hour.
     launches: Launches,
@@ -238,6 +260,8 @@ pub(crate) struct Core {
     ended: BTreeSet<ProviderId>,
     /// Instances that the cloud will take back, by provider id.
     interrupted: BTreeMap<String, Interruption>,
+    /// When places were looked for last for whoever waits, and for pods on those instances.
+    looked_for_places: Option<Timestamp>,
     node_classes: BTreeMap<String, NodeClassRef>,
     class_status: BTreeMap<String, Result<NodeClassStatus, CloudError>>,
     /// Nodes that make way.
@@ -287,6 +311,7 @@ impl Core {
             view: View::default(),
             state: State::new(options.convert.clone()),
             decider: Decider::new(),
+            aside: None,
             assumed: Assumed::new(),
             told_offers: None,
             asked_classes: BTreeSet::new(),
@@ -298,6 +323,10 @@ impl Core {
             unbindable: BTreeMap::new(),
             uncreatable: BTreeMap::new(),
             expected_nodes: ExpectedNodes::new(),
+            nominated: Nominated::default(),
+            avoided: Avoided::default(),
+            registrations: Registrations::default(),
+            slot_time: SlotTime::default(),
             n_named: 0,
             launches: Launches::new(),
             options,
@@ -308,6 +337,7 @@ impl Core {
             offers: BTreeMap::new(),
             ended: BTreeSet::new(),
             interrupted: BTreeMap::new(),
+            looked_for_places: None,
             node_classes: BTreeMap::new(),
             class_status: BTreeMap::new(),
             disrupting: Disrupting::default(),
@@ -337,6 +367,7 @@ impl Core {
                 self.count_observed(&observed, now);
                 self.watch_rivals(&observed, now);
                 self.suspect(&observed, now);
+                self.note_rejection(&observed, now);
                 self.tell_state(&observed, now);
                 let concerned = self.view.observe(observed);
                 self.touch(concerned, now);
@@ -344,6 +375,7 @@ impl Core {
             Input::Written(job, write, outcome) => self.written(job, &write, outcome, now),
             Input::Answered(job, answer) => self.answered(job, *answer, now),
             Input::Found(found) => self.found(*found, now),
+            Input::Solved(answered) => self.solved(answered.map(|answered| *answered), now),
             Input::Tick => {}
         }
     }
@@ -445,7 +477,7 @@ impl Core {
                     self.forget_awaited(&name);
                     self.follow_places(&name, now);
                 }
-                Concerns::Pool(name) => self.pool_changed(&name),
+                Concerns::Pool(name) => self.pool_changed(&name, now),
                 Concerns::ClaimsOf(pool) => {
                     self.look_at_replicas(&pool, Some(after(now, COUNTED_EVERY)));
                     self.queue.add_at(Job::Pool(pool), after(now, COUNTED_EVERY));

@@ -20,10 +20,15 @@ impl Core {
         self.ask(Job::Offers(class), Question::Types(reference));
     }
 
-    pub(super) fn pool_changed(&mut self, name: &str) {
+    pub(super) fn pool_changed(&mut self, name: &str, now: Timestamp) {
         let class =
             self.view.pools.get(&name.to_owned()).and_then(|pool| pool.spec.template.spec.node_class_ref.clone());
-        let Some(class) = class.filter(|class| self.provider.serves(class)) else { return };
+        let Some(class) = class.filter(|class| self.provider.serves(class)) else {
+            if self.told_offers.is_some() || !self.awaits_offers() {
+                self.tell_offers(now);
+            }
+            return;
+        };
         let key = class_key(&class);
         if self.node_classes.insert(key.clone(), class).is_none() {
             self.queue.add(Job::Offers(key.clone()));
@@ -87,6 +92,7 @@ impl Core {
         let is_first = self.asked_classes.insert(class.to_owned());
         match types {
             Ok(types) => {
+                self.count_slot_time(now);
                 // What is known to be empty is so for each node class.
                 let known = self.offers.values().flat_map(|offers| &offers.exhausted);
                 let exhausted = known.filter(|(_, until)| **until > now).map(|(key, until)| (key.clone(), *until));

@@ -167,6 +167,12 @@ impl Places {
         }
     }
 
+    /// Where a pod that is to move comes next.
+    pub(super) fn next_of(&self, pod: &PodName, uid: &str) -> Option<&str> {
+        let place = self.of_pod.get(pod).and_then(|id| self.all.get(id))?;
+        (place.held == HeldBy::WhoMoves && place.pod.1 == uid).then_some(place.node.as_str())
+    }
+
     /// Drops places that were held for long enough.
     pub(super) fn expire(&mut self, now: Timestamp) {
         let is_over = |place: &Place| match place.held {

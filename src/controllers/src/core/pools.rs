@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use rustc_hash::FxHasher;
 use serde_json::json;
 
+use super::registrations::are_too_many;
 use super::{Core, Job, class_key};
 use crate::claim::conditions::{self, Status};
 use crate::claim::on;
@@ -28,7 +29,10 @@ pub(super) const HASH_VERSION: &str = "berth-v1";
 impl Core {
     pub(super) fn step_pool(&mut self, name: &str, now: Timestamp) {
         let job = Job::Pool(name.to_owned());
-        let Some(pool) = self.view.pools.get(&name.to_owned()).cloned() else { return self.queue.forget(&job) };
+        let Some(pool) = self.view.pools.get(&name.to_owned()).cloned() else {
+            self.registrations.forget(name);
+            return self.queue.forget(&job);
+        };
         let class = pool.spec.template.spec.node_class_ref.as_ref();
         if !class.is_some_and(|class| self.provider.serves(class)) || pool.metadata.deletion_timestamp.is_some() {
             return self.queue.forget(&job);
@@ -99,19 +103,37 @@ impl Core {
         }
         let (ready, reason, message) = self.class_condition(pool);
         conditions::set(all, (NODE_CLASS_READY, ready), (&reason, &message), generation, now);
-        if is_healthy {
-            conditions::set(all, (REGISTRATION_HEALTHY, Status::True), (REGISTRATION_HEALTHY, ""), generation, now);
-        } else if conditions::get(all, REGISTRATION_HEALTHY).is_none() {
-            let waiting = ("AwaitingReconciliation", "object is awaiting reconciliation");
-            conditions::set(all, (REGISTRATION_HEALTHY, Status::Unknown), waiting, generation, now);
+        let known = conditions::get(all, REGISTRATION_HEALTHY);
+        // What an earlier process found stands until the NodePool changes, or one more NodeClaim tells.
+        let was_failing = known.is_some_and(|known| known.status == "False" && known.observed_generation == generation);
+        match self.registrations.failed(name, generation) {
+            Some((n_failed, n)) if are_too_many(n_failed) => {
+                let message = format!("{n_failed} of the last {n} NodeClaims did not become nodes");
+                let failed = ("RegistrationFailed", &*message);
+                conditions::set(all, (REGISTRATION_HEALTHY, Status::False), failed, generation, now);
+            }
+            None if was_failing => {}
+            outcome if is_healthy || outcome.is_some_and(|(n_failed, n)| n_failed < n) => {
+                conditions::set(all, (REGISTRATION_HEALTHY, Status::True), (REGISTRATION_HEALTHY, ""), generation, now);
+            }
+            _ if known.is_none() || was_failing => {
+                let waiting = ("AwaitingReconciliation", "object is awaiting reconciliation");
+                conditions::set(all, (REGISTRATION_HEALTHY, Status::Unknown), waiting, generation, now);
+            }
+            _ => {}
         }
         conditions::summarise(all, &[VALIDATION, NODE_CLASS_READY], generation, now);
         status
     }
 
     fn class_condition(&self, pool: &NodePool) -> (Status, String, String) {
-        let class = pool.spec.template.spec.node_class_ref.as_ref().map(class_key).unwrap_or_default();
-        match self.class_status.get(&class) {
+        let class = pool.spec.template.spec.node_class_ref.as_ref();
+        if let Some(class) = class.filter(|class| !self.provider.serves(class)) {
+            let message =
+                format!("{} of {} is not served by the provider {}", class.kind, class.group, self.provider.name());
+            return (Status::False, "NodeClassNotServed".to_owned(), message);
+        }
+        match self.class_status.get(&class.map(class_key).unwrap_or_default()) {
             None => (Status::Unknown, "AwaitingReconciliation".to_owned(), "the cloud was not asked yet".to_owned()),
             Some(Ok(NodeClassStatus::Ready { .. })) => (Status::True, NODE_CLASS_READY.to_owned(), String::new()),
             Some(Ok(NodeClassStatus::NotReady { reason, message })) => (Status::False, reason.clone(), message.clone()),

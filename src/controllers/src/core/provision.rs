@@ -5,11 +5,10 @@ use std::hash::{Hash, Hasher};
 use std::time::Duration;
 
 use berth_api::{NodeClaim, NodeClaimSpec, NodePool, PlannedFor, PlannedOffering, ResourceRequirements, labels};
-use berth_decisions::Launch;
+use berth_decisions::{Decision, Launch};
 use berth_model::Money;
-use berth_state::{ObjectRef, Patch, State};
+use berth_state::{ObjectRef, Patch};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use rustc_hash::FxHasher;
 
@@ -69,12 +68,20 @@ impl Core {
         if self.awaits_offers() {
             return self.queue.add_at(Job::Provision, after(now, Duration::from_secs(1)));
         }
+        if self.want_decision(true) {
+            return;
+        }
         let Some(decision) = self.decide(true, now) else {
             return self.queue.add_at(Job::Provision, after(now, Duration::from_secs(1)));
         };
         let span = self.decision.clone();
         let _entered = span.enter();
-        self.bind_all(&decision, now);
+        self.carry_out(&decision, now);
+    }
+
+    /// Does what was decided.
+    pub(super) fn carry_out(&mut self, decision: &Decision, now: Timestamp) {
+        self.bind_all(decision, now);
         let mut n_put_off = 0;
         let mut spend = if decision.launches.is_empty() { Spend::new() } else { self.spend_for_ceilings() };
         for launch in &decision.launches {
@@ -82,16 +89,19 @@ impl Core {
                 n_put_off += 1;
             }
         }
+        self.hold_for_interrupted(decision, now);
         self.explain(&decision.refusals, now);
         self.explain_slow(&decision.nominations, now);
         let refused = decision.refusals.iter().flat_map(|refusal| &refusal.objects);
         self.n_refused = refused.filter(|object| object.key.kind == berth_state::Kind::Pod).count();
-        self.has_waiting =
-            !decision.refusals.is_empty() || !decision.nominations.is_empty() || !decision.launches.is_empty();
+        // Pods that run yet wait for nodes that come up as others do.
+        let awaits_any = !decision.nominations.is_empty()
+            || decision.moves.iter().any(|moves| !self.is_ready_place(&moves.node.key.name));
+        self.has_waiting = !decision.refusals.is_empty() || awaits_any || !decision.launches.is_empty();
         if !decision.refusals.is_empty() || n_put_off > 0 {
             self.queue.add_at(Job::Provision, after(now, RETRY));
         }
-        if !decision.nominations.is_empty() {
+        if awaits_any {
             // Not all may come where they are expected.
             self.queue.add_at(Job::Provision, after(now, LOOK_AGAIN));
         }
@@ -148,7 +158,9 @@ impl Core {
             self.tell(Notice::about(Kind::NodePool, &pool.metadata, "NodeClassNotReady", "nothing is launched"), now);
             let labels = [("nodepool", &*pool_name), ("reason", "NodeClassNotReady")];
             self.counts.add(Counter::LaunchesPutOff, &labels);
-            return Err(format!("the node class of NodePool {pool_name} is not ready"));
+            return Err(self
+                .blamed_class(&pool_name)
+                .unwrap_or_else(|| "it is not valid, or being deleted".to_owned()));
         }
         if let Some(Uncreatable { until, why, .. }) = self.uncreatable.get(&pool_name)
             && *until > now
@@ -245,15 +257,14 @@ impl Core {
 
     /// Whether another scheduler places a pod, and has not said yet that it cannot.
     fn is_left_to_another(&self, object: &ObjectRef) -> bool {
-        let Some(pod) = self.state.get_as::<Pod>(&object.key.namespace, &object.key.name) else { return true };
+        let Some(pod) = self.state.pod(&object.key.namespace, &object.key.name) else { return true };
         let Some(names) = &self.options.scheduler_names else { return false };
-        let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
-        let is_marked = conditions.iter().any(|condition| {
+        let is_marked = pod.conditions().iter().any(|condition| {
             condition.type_ == "PodScheduled"
                 && condition.status == "False"
                 && condition.reason.as_deref() == Some("Unschedulable")
         });
-        !names.contains(State::scheduler_of(pod)) && !is_marked
+        !names.contains(pod.scheduler_name()) && !is_marked
     }
 
     /// The creation of a NodeClaim was answered.

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use berth_api::Reservation;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Pod;
 
 use super::provision::Planned;
 use super::{Core, Launches};
@@ -31,10 +30,10 @@ impl Core {
         launches.sort();
         self.launches = Launches::from(launches);
         // Both say it in their conditions. When the last launch was nobody knows: they wait their whole time again.
-        let pods = self.state.all::<Pod>().filter_map(|pod| {
-            let conditions = pod.status.as_ref()?.conditions.as_deref()?;
-            let message = conditions.iter().find_map(|known| in_vain(known.message.as_deref()?));
-            Some((pod.metadata.uid.clone()?, message?))
+        // What a pod on a node waited for once does not matter any more.
+        let pods = self.state.pods().filter_map(|pod| {
+            let message = pod.conditions().iter().find_map(|known| in_vain(known.message.as_deref()?));
+            Some((pod.uid()?.into_owned(), message?))
         });
         let reservations = self.state.all::<Reservation>().filter_map(|reservation| {
             let conditions = &reservation.status.as_ref()?.conditions;
@@ -45,6 +44,7 @@ impl Core {
         for (uid, n_launches) in in_vain {
             self.planned.insert(uid, Planned { n_launches, ..Planned::none(now) });
         }
+        self.recall_nominations(now);
     }
 }
 

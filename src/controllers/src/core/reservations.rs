@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use berth_api::{Reservation, ReservationCondition, ReservationPhase, ReservationStatus};
 use berth_decisions::Binding;
-use berth_model::{Cluster, Phase};
+use berth_model::{Cluster, NodeRoom, Phase};
 use berth_scheduling::reservation::lifecycle::{
     self, AVAILABLE, Condition, CurrentOwner, EXPIRED, ROOM_TAKEN, SCHEDULED, SUCCEEDED, Seen, SeenOwner, Status,
     Terms, UNSCHEDULABLE, WAITING,
 };
 use berth_state::{ObjectRef, Patch};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Node, ObjectReference, Pod};
+use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 
@@ -108,7 +108,11 @@ impl Core {
         if lifecycle::is_garbage(&status, seen.is_node_lost, GARBAGE_AFTER, seconds) {
             return self.write(job, on(Kind::Reservation, &reservation.metadata, Op::Delete { grace: None }));
         }
-        let next = lifecycle::sync(&terms, &status, &seen, seconds);
+        let mut next = lifecycle::sync(&terms, &status, &seen, seconds);
+        let gives_up_at = lifecycle::gives_up_at(&next);
+        if gives_up_at.is_some_and(|time| time <= seconds) && self.is_placed_here(&reservation) {
+            next = lifecycle::planned_again(&next, seconds);
+        }
         if differs(&status, &next) {
             let next = written(&next, self.state.cluster(now));
             let mut body =
@@ -117,10 +121,15 @@ impl Core {
             // A merge leaves what it does not name.
             body["status"]["currentOwners"] = json!(next.current_owners);
             body["status"]["allocated"] = replaced(&before.allocated, &next.allocated);
+            body["status"]["allocatable"] = replaced(&before.allocatable, &next.allocatable);
+            body["status"]["nodeName"] = json!(next.node_name);
             return self.write(job, on(Kind::Reservation, &reservation.metadata, Op::MergeStatus(body)));
         }
         if let Some(wait) = lifecycle::next_check(&terms, &next, seconds) {
-            self.queue.add_at(job, after(now, wait));
+            self.queue.add_at(job.clone(), after(now, wait));
+        }
+        if let Some(time) = gives_up_at.and_then(|time| Timestamp::from_second(time).ok()).filter(|time| *time > now) {
+            self.queue.add_at(job, time);
         }
     }
 
@@ -177,13 +186,16 @@ impl Core {
     /// What is seen of a Reservation's node and of the pods that draw from it.
     fn seen_of(&mut self, reservation: &Reservation, status: &Status, now: Timestamp) -> Seen {
         let Some(node) = status.node.as_deref() else { return Seen::default() };
-        let is_node_lost = self.state.get_as::<Node>("", node).is_none();
+        let is_node_lost = self.state.node(node).is_none();
         let name = reservation.metadata.name.as_deref().unwrap_or_default();
         let mut owners = Vec::new();
         let cluster = self.state.cluster(now);
         let index =
             cluster.symbols.get(name).and_then(|sym| cluster.reservations.iter().position(|known| known.name == sym));
         let on_node = cluster.nodes.iter().filter(|known| cluster.symbols.text(known.name) == node);
+        let is_room_taken = index
+            .and_then(|at| u32::try_from(at).ok())
+            .is_some_and(|at| on_node.clone().any(|known| is_room_taken(&NodeRoom::of_node(known), at)));
         for pod in on_node.flat_map(|known| &known.pods) {
             if pod.draws_from.is_none() || pod.draws_from.map(|at| at as usize) != index {
                 continue;
@@ -193,14 +205,31 @@ impl Core {
         }
         let since = status.scheduled.as_ref().map(|scheduled| scheduled.last_transition);
         let owners = owners.into_iter().map(|(namespace, name, requests)| {
-            let pod = self.state.get_as::<Pod>(&namespace, &name);
-            let uid = pod.and_then(|pod| pod.metadata.uid.clone()).unwrap_or_default();
-            let started = pod.and_then(|pod| pod.status.as_ref()?.start_time.as_ref()).map(|time| time.0.as_second());
+            let pod = self.state.pod(&namespace, &name);
+            let uid = pod.and_then(|pod| pod.uid()).unwrap_or_default().into_owned();
+            let started = pod.and_then(|pod| pod.started()).map(Timestamp::as_second);
             let ran_before = reservation.spec.pre_allocation && started.zip(since).is_some_and(|(pod, own)| pod < own);
             SeenOwner { owner: CurrentOwner { uid, namespace, name }, requests, ran_before }
         });
-        Seen { owners: owners.collect(), is_node_lost, is_room_taken: false }
+        Seen { owners: owners.collect(), is_node_lost, is_room_taken }
     }
+}
+
+/// Whether others use room that a Reservation holds. Where a node holds room for several, what is missing is missed by the last
+/// of them first, so that no more of them move than must.
+fn is_room_taken(room: &NodeRoom, reservation: u32) -> bool {
+    let mut missing = room.free().clone();
+    for holding in room.holdings().iter().rev() {
+        let available = holding.available();
+        let is_missed = missing.iter().any(|(id, free)| free < 0 && available.get(id) > 0);
+        if is_missed && holding.reservation == reservation {
+            return true;
+        }
+        if is_missed {
+            missing.add(&available);
+        }
+    }
+    false
 }
 
 fn has_all(reservation: &Reservation, binding: &Binding) -> bool {

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use berth_decisions::{Binding, Decision, Nomination, Refusal};
-use berth_state::{ObjectRef, Patch, State};
+use berth_state::{ObjectRef, Patch};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Node, Pod, PodCondition};
+use k8s_openapi::api::core::v1::{Node, PodCondition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 
@@ -27,6 +27,9 @@ const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs
 impl Core {
     /// Binds what finds a node that is up.
     pub(super) fn schedule(&mut self, now: Timestamp) {
+        if self.decides_aside() {
+            return self.schedule_at_once(now);
+        }
         if let Some(decision) = self.decide(false, now) {
             let span = self.decision.clone();
             let _entered = span.enter();
@@ -34,9 +37,15 @@ impl Core {
         }
     }
 
-    /// Asks the core.
-    pub(super) fn decide(&mut self, launches: bool, now: Timestamp) -> Option<Decision> {
+    /// How is decided now, and what the log says of it.
+    pub(super) fn begin_decision(
+        &mut self,
+        launches: bool,
+        now: Timestamp,
+    ) -> (berth_decisions::Options, tracing::Span) {
         self.places.expire(now);
+        self.end_nominations(now);
+        self.end_avoiding(now);
         let options = berth_decisions::Options {
             solve: self.options.solve.clone(),
             launches,
@@ -44,7 +53,12 @@ impl Core {
             expected: self.expected_pods(now),
             drawers: self.expected_drawers(now),
         };
-        let span = tracing::info_span!("decision", launches, cause = self.take_cause());
+        (options, tracing::info_span!("decision", launches, cause = self.take_cause()))
+    }
+
+    /// Asks the core.
+    pub(super) fn decide(&mut self, launches: bool, now: Timestamp) -> Option<Decision> {
+        let (options, span) = self.begin_decision(launches, now);
         self.decision = span.clone();
         let _entered = span.enter();
         self.decided = Some(self.decided.unwrap_or(false) || launches);
@@ -81,7 +95,7 @@ impl Core {
         }
         for nomination in &decision.nominations {
             if nomination.after_evictions && nomination.object.key.kind == berth_state::Kind::Pod {
-                self.nominate(nomination);
+                self.nominate(nomination, now);
             } else if self.is_daemon_of_a_node_that_comes_up(nomination) {
                 let (object, node) = (nomination.object.clone(), nomination.node.clone());
                 let daemon = Binding { object, node, draws_from: None, annotations: BTreeMap::new(), waits: false };
@@ -135,13 +149,13 @@ impl Core {
         }
     }
 
-    pub(super) fn nominate(&mut self, nomination: &Nomination) {
+    pub(super) fn nominate(&mut self, nomination: &Nomination, now: Timestamp) {
         let Some(uid) = nomination.object.uid.as_deref() else { return };
         let pod = pod_name(&nomination.object);
+        self.hold_for(&pod, uid, now);
         let node = nomination.node.key.name.clone();
-        let known = self.state.get_as::<Pod>(&pod.namespace, &pod.name);
-        let nominated = known.and_then(|pod| pod.status.as_ref()?.nominated_node_name.clone());
-        if nominated.as_deref() == Some(&*node) {
+        let known = self.state.pod(&pod.namespace, &pod.name);
+        if known.and_then(|pod| pod.nominated_node()) == Some(&*node) {
             return;
         }
         let key = NamedObject::namespaced(Kind::Pod, pod.namespace.clone(), pod.name.clone());
@@ -236,15 +250,16 @@ impl Core {
     }
 
     pub(super) fn explain_pod(&mut self, object: &ObjectRef, message: &str, now: Timestamp) {
-        let Some(pod) = self.state.get_as::<Pod>(&object.key.namespace, &object.key.name).cloned() else { return };
+        let Some(pod) = self.state.pod(&object.key.namespace, &object.key.name) else { return };
         // One whose node goes away is planned for, and runs still.
-        if pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some()) {
+        if pod.node().is_some() {
             return;
         }
-        if self.options.scheduler_names.as_ref().is_some_and(|names| !names.contains(State::scheduler_of(&pod))) {
+        if self.options.scheduler_names.as_ref().is_some_and(|names| !names.contains(pod.scheduler_name())) {
             return;
         }
-        let mut all = pod.status.as_ref().and_then(|status| status.conditions.clone()).unwrap_or_default();
+        let pod = pod.to_pod();
+        let mut all = pod.status.and_then(|status| status.conditions).unwrap_or_default();
         let known = all.iter().find(|condition| condition.type_ == "PodScheduled");
         let same = |known: &&PodCondition| known.status == "False" && known.message.as_deref() == Some(message);
         if known.is_some_and(|known| same(&known)) {

@@ -260,3 +260,68 @@ fn an_interruption_that_the_cloud_calls_off_is_forgotten() {
     });
     assert_eq!(ends, [Some(early), Some(late), None]);
 }
+
+/// A pod that waits on a node for others to be gone.
+fn nominated(node: &str) -> Object {
+    Object::from(typed::<Pod>(json!({
+        "metadata": {"name": "urgent", "namespace": "default", "uid": "urgent", "resourceVersion": "2"},
+        "spec": {"containers": [{"name": "c", "image": "i"}]}, "status": {"nominatedNodeName": node}})))
+}
+
+#[test]
+fn room_is_held_for_a_preemptor_for_five_minutes_also_where_another_process_nominated_it() {
+    let mut core = at_rest(2);
+    core.handle(Input::Observed(Observed::Applied(nominated("n0"))), start());
+    core.recall_nominations(start());
+    let withdraws = |core: &mut Core, seconds: u64| {
+        let effects = core.work(after(start(), Duration::from_secs(seconds)));
+        effects.into_iter().any(|effect| match effect {
+            Effect::Write(Some(Job::Nominate(_)), write) => {
+                write.op == crate::write::Op::MergeStatus(json!({"status": {"nominatedNodeName": null}}))
+            }
+            _ => false,
+        })
+    };
+    assert!(!withdraws(&mut core, 299));
+    assert!(withdraws(&mut core, 300));
+    assert!(!withdraws(&mut core, 900), "once");
+}
+
+/// A pod of one controller: waiting, or not let in by its node.
+fn owned(name: &str, version: u32, rejected_by: Option<&str>) -> Object {
+    let owner = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "rs", "controller": true});
+    let mut pod = json!({
+        "metadata": {"name": name, "namespace": "default", "uid": name, "resourceVersion": version.to_string(),
+            "ownerReferences": [owner]},
+        "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    if let Some(node) = rejected_by {
+        pod["spec"]["nodeName"] = json!(node);
+        pod["status"] = json!({"phase": "Failed", "reason": "OutOfcpu"});
+    }
+    Object::from(typed::<Pod>(pod))
+}
+
+#[test]
+fn pods_of_a_controller_keep_off_a_node_that_did_not_let_one_in_for_five_minutes() {
+    let mut core = at_rest(2);
+    let kept_off = |core: &Core, name: &str| {
+        let pod = core.state.pod("default", name).unwrap();
+        let affinity = pod.spec().unwrap().affinity.as_ref();
+        let required = affinity
+            .and_then(|own| own.node_affinity.as_ref()?.required_during_scheduling_ignored_during_execution.as_ref());
+        let terms = required.into_iter().flat_map(|own| &own.node_selector_terms);
+        let fields = terms.flat_map(|term| term.match_fields.iter().flatten());
+        fields.flat_map(|field| field.values.iter().flatten().cloned()).collect::<Vec<_>>()
+    };
+    core.handle(Input::Observed(Observed::Applied(owned("early", 2, None))), start());
+    assert_eq!(kept_off(&core, "early"), Vec::<String>::new());
+    core.handle(Input::Observed(Observed::Applied(owned("refused", 3, Some("n0")))), start());
+    core.handle(Input::Observed(Observed::Applied(owned("late", 4, None))), start());
+    assert_eq!((kept_off(&core, "early"), kept_off(&core, "late")), (vec!["n0".to_owned()], vec!["n0".to_owned()]));
+    core.end_avoiding(after(start(), Duration::from_secs(299)));
+    assert_eq!(kept_off(&core, "late"), ["n0"]);
+    core.end_avoiding(after(start(), Duration::from_secs(300)));
+    assert_eq!((kept_off(&core, "early"), kept_off(&core, "late")), (Vec::new(), Vec::new()));
+}
+
+mod aside;

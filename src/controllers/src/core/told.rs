@@ -12,7 +12,7 @@ use berth_cloudprovider::{
 use berth_state::{Event, SlotCount, Touched};
 use jiff::Timestamp;
 
-use super::{Core, Job};
+use super::{Core, Job, class_key};
 use crate::claim::Offers;
 use crate::claim::drift::vacated_at;
 
@@ -111,8 +111,12 @@ impl Core {
         if self.told_offers.is_none() && self.node_classes.keys().any(|class| !self.asked_classes.contains(class)) {
             return;
         }
-        let classes = self.node_classes.iter().map(|(key, class)| (class.clone(), self.catalogue_of(key))).collect();
-        let told = Told::new(classes, counts(&self.offers, &self.ended, now)).beside(self.told_offers.as_ref());
+        let served = self.node_classes.iter().map(|(key, class)| (class.clone(), self.catalogue_of(key)));
+        // Nodes of these are another autoscaler's to launch.
+        let nothing = Arc::new(Catalogue::default());
+        let classes = served.chain(self.foreign_classes().into_values().map(|class| (class, Arc::clone(&nothing))));
+        let told =
+            Told::new(classes.collect(), counts(&self.offers, &self.ended, now)).beside(self.told_offers.as_ref());
         if self.told_offers.as_ref() != Some(&told) {
             if self.told_offers.as_ref().is_none_or(|known| !known.has_classes_of(&told)) {
                 self.state.set_class_catalogues(told.classes.clone());
@@ -138,6 +142,12 @@ impl Core {
             offers.full.retain(|_, until| *until > now);
         }
         self.tell_offers(now);
+    }
+
+    /// The node classes that NodePools name and the cloud does not serve.
+    fn foreign_classes(&self) -> BTreeMap<String, NodeClassRef> {
+        let all = self.view.pools.values().filter_map(|pool| pool.spec.template.spec.node_class_ref.as_ref());
+        all.filter(|class| !self.provider.serves(class)).map(|class| (class_key(class), class.clone())).collect()
     }
 
     /// What may be launched of a node class: nothing where it cannot be used, so that pods go to other NodePools.

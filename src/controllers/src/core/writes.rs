@@ -55,6 +55,8 @@ impl Core {
                 if let Outcome::Refused(message) = &outcome {
                     tracing::warn!(object = %key, verb = write.op.verb(), message, "the server refused a write");
                 }
+                // A pod that two budgets select is refused with an internal error, for good.
+                self.refused_for_now(&job, &write.op, outcome.why(), now);
                 let read = Write { op: Op::Read, ..write.clone() };
                 self.effects.push(Effect::Write(Some(job), Box::new(read)));
             }

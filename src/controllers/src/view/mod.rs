@@ -111,6 +111,7 @@ impl View {
                 }
             }
             Observed::Unreadable(kind, object) => self.note_unreadable(kind, object),
+            Observed::SetBack => {}
         }
         concerned
     }

@@ -139,3 +139,28 @@ async fn a_class_that_cannot_be_used_leaves_its_pods_to_other_pools() {
     run(&world, 3).await;
     assert_eq!(world.fleet(), fleet(&[("small", "on-demand", 1)]), "{}", state_of(&world).await);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_pool_of_another_autoscaler_keeps_no_pod_from_those_that_are_served() {
+    let mut world = world().await;
+    let mut theirs = pool_of("theirs");
+    theirs["spec"]["weight"] = json!(100);
+    theirs["spec"]["template"]["spec"]["nodeClassRef"] =
+        json!({"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"});
+    world.start_controllers(false);
+    world.create::<berth_api::NodePool>(theirs.clone()).await;
+    world.create::<berth_api::NodePool>(pool_of("a")).await;
+    world.deploy(web(3)).await;
+    run(&world, 3).await;
+    assert_eq!(world.fleet(), fleet(&[("small", "on-demand", 1)]), "{}", state_of(&world).await);
+    // One that comes while others run is left alone, too, and its pods are told why.
+    theirs["metadata"]["name"] = json!("theirs-too");
+    theirs["spec"]["template"]["spec"]["nodeClassRef"]["name"] = json!("another");
+    world.create::<berth_api::NodePool>(theirs).await;
+    world.deploy(only_in("theirs-too", 2)).await;
+    world.scale("web", 6).await;
+    tokio::time::sleep(std::time::Duration::from_secs(120)).await;
+    assert_eq!(world.fleet(), fleet(&[("small", "on-demand", 2)]), "{}", state_of(&world).await);
+    let told = state_of(&world).await;
+    assert!(told.contains("EC2NodeClass of karpenter.k8s.aws is not served by the provider fake"), "{told}");
+}

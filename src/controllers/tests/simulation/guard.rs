@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
+use berth_api::{NodeClaim, labels};
 use http::{Method, Request};
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -13,6 +15,9 @@ use kube::{Api, Client};
 use parking_lot::Mutex;
 
 use crate::planted::Plant;
+
+/// How far the clocks of processes may be from the server's.
+const CLOCKS: SignedDuration = SignedDuration::from_secs(125);
 
 /// The guard of one process.
 #[derive(Clone)]
@@ -42,8 +47,8 @@ impl Guard {
         Self { client, identity, violations, plant, believed: Arc::default() }
     }
 
-    /// Looks at a write that is about to take effect.
-    pub(crate) async fn look_at(&self, method: &Method, path: &str) {
+    /// Looks at a write that is about to take effect now.
+    pub(crate) async fn look_at(&self, method: &Method, path: &str, now: Timestamp) {
         if let Some(identity) = &self.identity {
             let holder = self.lease().await.and_then(|lease| lease.spec?.holder_identity).unwrap_or_default();
             if holder != *identity {
@@ -57,6 +62,7 @@ impl Guard {
         if let ["api", "v1", "namespaces", namespace, "pods", name, ..] = parts[..]
             && is_deletion
             && self.is_held(namespace, name).await
+            && !self.is_at_end_of_grace(namespace, name, now).await
         {
             self.violations.lock().push(format!("{namespace}/{name} is deleted against its PodDisruptionBudget"));
         }
@@ -100,6 +106,22 @@ impl Guard {
             let allowed = budget.status.map_or(0, |status| status.disruptions_allowed);
             selector.matches(&labels) && allowed < 1
         })
+    }
+
+    /// Whether the grace period of a pod's node ends before the pod's own would, by the clock of whoever says so.
+    async fn is_at_end_of_grace(&self, namespace: &str, name: &str, now: Timestamp) -> bool {
+        let pod = Api::<Pod>::namespaced(self.client.clone(), namespace).get_opt(name).await.unwrap();
+        let Some(spec) = pod.and_then(|pod| pod.spec) else { return false };
+        let grace = SignedDuration::from_secs(spec.termination_grace_period_seconds.unwrap_or(30)) + CLOCKS;
+        let claims = Api::<NodeClaim>::all(self.client.clone()).list(&ListParams::default()).await.unwrap();
+        let of_node = claims.items.into_iter().filter(|claim| {
+            claim.status.as_ref().is_some_and(|status| status.node_name.is_some() && status.node_name == spec.node_name)
+        });
+        let deadlines = of_node.filter_map(|claim| {
+            let written = claim.metadata.annotations?.get(labels::TERMINATION_TIMESTAMP)?.parse::<Timestamp>().ok()?;
+            written.checked_sub(grace).ok()
+        });
+        deadlines.into_iter().any(|begins| begins <= now)
     }
 
     /// A request as the planted bug makes it.

@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::disruption::events;
 use crate::scenarios::{pool, run, state_of, web};
 use crate::trouble::Rates;
-use crate::world::World;
+use crate::world::{World, is_initialized};
 use crate::{RATES, cloud_faults, held, seeds};
 
 async fn world(seed: u64, rates: Rates, faults: CloudFaults, kinds: &[&str]) -> World {
@@ -61,6 +61,71 @@ async fn pods_leave_spot_instances_that_are_interrupted_before_these_end() {
         on_spot(&world).into_iter().filter(|instance| before.iter().any(|old| old.offering == instance.offering));
     assert_eq!(same.count(), 0, "{}", state_of(&world).await);
     assert_eq!(world.violations(), Vec::<String>::new());
+}
+
+/// How many pods run on nodes of these instances, and are not told to leave.
+async fn n_serving_on(world: &World, ids: &[ProviderId]) -> usize {
+    let nodes = world.nodes().await;
+    let id_of = |name: &str| {
+        let node = nodes.iter().find(|node| node.metadata.name.as_deref() == Some(name));
+        node.and_then(|node| node.spec.as_ref()?.provider_id.clone())
+    };
+    let pods = world.pods().await;
+    let serving = pods.iter().filter(|pod| {
+        let id = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).and_then(id_of);
+        pod.metadata.deletion_timestamp.is_none() && id.is_some_and(|id| ids.iter().any(|known| known.as_str() == id))
+    });
+    serving.count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_of_an_interrupted_instance_serve_until_their_next_node_is_up() {
+    let world = world(1, Rates::default(), CloudFaults::default(), &["spot"]).await;
+    world.deploy(web(6)).await;
+    run(&world, 6).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let ids: Vec<ProviderId> = on_spot(&world).into_iter().map(|instance| instance.provider_id).collect();
+    for id in &ids {
+        world.cloud.interrupt(id);
+    }
+    let is_new = |claim: &berth_api::NodeClaim| {
+        let id = claim.status.as_ref().and_then(|status| status.provider_id.as_deref());
+        is_initialized(claim) && ids.iter().all(|known| Some(known.as_str()) != id)
+    };
+    let mut left_after = None;
+    for second in 0..115 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let (n_serving, claims) = (n_serving_on(&world, &ids).await, world.claims().await);
+        if n_serving == 6 {
+            continue;
+        }
+        left_after.get_or_insert(second);
+        let n_ready = claims.iter().filter(|claim| is_new(claim)).count();
+        assert!(n_ready > 0, "{second} s: pods left, and nothing was up: {}", state_of(&world).await);
+    }
+    let second = left_after.expect("nobody left before the end");
+    assert!(second < 69, "they left in the last seconds ({second}), whatever was ready");
+    assert_eq!(world.all_run().await, Some(6), "{}", state_of(&world).await);
+    assert_eq!(world.claims().await.len(), world.alive().len(), "{}", state_of(&world).await);
+    assert_eq!(world.violations(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_of_an_interrupted_instance_without_a_next_place_serve_to_the_last_seconds() {
+    let world = world(1, Rates::default(), CloudFaults::default(), &["spot"]).await;
+    world.deploy(web(6)).await;
+    run(&world, 6).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let ids: Vec<ProviderId> = on_spot(&world).into_iter().map(|instance| instance.provider_id).collect();
+    world.cloud.set_faults(CloudFaults { never_joins: 1.0, ..CloudFaults::default() });
+    for id in &ids {
+        world.cloud.interrupt(id);
+    }
+    // 120 of notice, 5 to spare, 30 for the pods' own end, 15 in which budgets are kept.
+    tokio::time::sleep(Duration::from_secs(69)).await;
+    assert_eq!(n_serving_on(&world, &ids).await, 6, "{}", state_of(&world).await);
+    tokio::time::sleep(Duration::from_secs(48)).await;
+    assert_eq!(n_pods_on(&world, &ids).await, 0, "{}", state_of(&world).await);
 }
 
 #[tokio::test(start_paused = true)]

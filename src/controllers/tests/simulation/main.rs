@@ -5,9 +5,13 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // Helpers are not test functions to clippy.
 
+mod at_writes;
+mod churn;
 mod classes;
+mod cloud;
 mod disruption;
 mod guard;
+mod health;
 mod interrupted;
 mod leaders;
 mod no_pool;
@@ -16,6 +20,7 @@ mod planted;
 mod refused;
 mod replicas;
 mod restart;
+mod restored;
 mod rooms;
 mod scenarios;
 mod sets;
@@ -135,7 +140,7 @@ async fn play_pods(seed: u64, rates: Rates, faults: CloudFaults, with_lease: boo
     (world.trouble.table(), world.n_starts())
 }
 
-const RATES: Rates = Rates { lost_request: 40, lost_answer: 40, late: 80, crash: 15 };
+const RATES: Rates = Rates { lost_request: 40, lost_answer: 40, late: 80, crash: 15, at_writes: 0 };
 
 fn cloud_faults() -> CloudFaults {
     CloudFaults {

@@ -123,6 +123,11 @@ async fn a_reservation_for_several_owners_counts_what_they_draw() {
     assert!(drawn, "{status_now:#?}");
     assert_eq!(status_now.phase, ReservationPhase::Available);
     assert_eq!(status_now.allocated["cpu"].to_string(), "2400m");
+    // A process that starts anew reads what is drawn from the pods.
+    world.kill();
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    let again = status(&world).await.unwrap();
+    assert_eq!((again.current_owners.len(), again.allocated["cpu"].to_string()), (2, "2400m".to_owned()));
     world.scale("web", 0).await;
     let returned = world
         .settles(5, async |world| status(world).await.is_some_and(|status| status.current_owners.is_empty()))
@@ -229,4 +234,48 @@ async fn a_process_that_dies_while_room_moves_uses_what_it_launched() {
         assert_eq!(seen.len(), 2, "killed {delay} seconds after its launch: {}", state_of(&world).await);
         assert_eq!(status(&world).await.unwrap().phase, ReservationPhase::Available);
     }
+}
+
+/// Another scheduler does not know of the room, and binds a pod to it.
+#[tokio::test(start_paused = true)]
+async fn a_reservation_whose_room_is_taken_waits_and_is_planned_again() {
+    let world = world(room("2", |_| {})).await;
+    let first = is(&world, ReservationPhase::Available).await.node_name.unwrap();
+    let foreign = json!({"metadata": {"name": "foreign", "namespace": "default"}, "spec": {"nodeName": first,
+        "schedulerName": "another", "containers": [{"name": "c", "image": "i",
+            "resources": {"requests": {"cpu": "3"}}}]}});
+    let pods = Api::<k8s_openapi::api::core::v1::Pod>::default_namespaced(world.client.clone());
+    pods.create(&kube::api::PostParams::default(), &serde_json::from_value(foreign).unwrap()).await.unwrap();
+    let waiting = is(&world, ReservationPhase::Waiting).await;
+    let ready = waiting.conditions.iter().find(|known| known.type_ == "Ready").unwrap();
+    assert_eq!((ready.status.as_str(), ready.reason.as_str()), ("False", "RoomTaken"));
+    assert_eq!(waiting.node_name.as_ref(), Some(&first));
+    let second = is(&world, ReservationPhase::Available).await.node_name.unwrap();
+    assert_ne!(second, first, "{}", state_of(&world).await);
+    assert_eq!(world.claims().await.len(), 2, "{}", state_of(&world).await);
+}
+
+/// What is launched for a room is not given to pods that come while it boots.
+#[tokio::test(start_paused = true)]
+async fn what_is_launched_for_a_room_is_kept_for_it() {
+    let mut world = World::with(1, Rates::default(), CloudFaults::default(), catalogue()).await;
+    world.start_controllers(false);
+    let mut large = pool("web", &["on-demand"]);
+    let types = json!(["m5.large", "m5.2xlarge"]);
+    let requirements = large["spec"]["template"]["spec"]["requirements"].as_array_mut().unwrap();
+    requirements.push(json!({"key": "node.kubernetes.io/instance-type", "operator": "In", "values": types}));
+    world.create::<berth_api::NodePool>(large).await;
+    let of_another =
+        |room: &mut Value| room["spec"]["owners"] = json!([{"labelSelector": {"matchLabels": {"app": "x"}}}]);
+    world.create::<Reservation>(room("1", of_another)).await;
+    world.deploy(web(5)).await;
+    is(&world, ReservationPhase::Available).await;
+    run(&world, 5).await;
+    world.scale("web", 0).await;
+    let has_begun = world.settles(10, async |world| world.claims().await.len() == 2).await;
+    assert!(has_begun, "{}", state_of(&world).await);
+    world.scale("web", 1).await;
+    let is_done = world.settles(5, async |world| world.fleet() == fleet(&[("m5.large", "on-demand", 2)])).await;
+    assert!(is_done, "{:?} {}", events(&world, "DisruptionBlocked").await, state_of(&world).await);
+    assert_eq!(status(&world).await.unwrap().phase, ReservationPhase::Available);
 }

@@ -1,4 +1,5 @@
-//! Trouble between the controllers and the API server: lost requests, lost answers, delays, and crashes at single writes.
+//! Trouble between the controllers and the API server: lost requests, lost answers, delays, and crashes at single writes; and
+//! at any write all that can befall one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,12 +11,17 @@ use berth_apiserver::ApiServer;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::{Method, Request, Response};
-use http_body_util::{Either, Full};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, StreamBody};
 use parking_lot::Mutex;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
 use tower_service::Service;
 
 use crate::guard::Guard;
+
+/// The body of an answer.
+pub(crate) type Body = UnsyncBoxBody<Bytes, std::convert::Infallible>;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -45,6 +51,39 @@ pub(crate) struct Rates {
     pub(crate) late: u64,
     /// Of writes alone.
     pub(crate) crash: u64,
+    /// Of writes alone: whether one of [`FAULTS`] befalls it, times how seldom its step is.
+    pub(crate) at_writes: u64,
+}
+
+/// What can befall a write.
+pub(crate) const FAULTS: [&str; 12] = [
+    "conflict",
+    "request lost",
+    "answer lost",
+    "late",
+    "throttled",
+    "server gone",
+    "crash before",
+    "crash after",
+    "watch gap",
+    "relist",
+    "stale reads",
+    "lease lost",
+];
+
+/// How often a step is taken in a play: what is seldom is hit more often.
+fn seldom(step: &str) -> u64 {
+    match step {
+        "POST events" | "PATCH events" => 2,
+        "PATCH nodeclaims/status" => 3,
+        "POST pods/binding" | "PATCH nodeclaims" | "PATCH nodes" => 6,
+        "PUT leases" | "PATCH pods/status" => 8,
+        "PATCH nodepools/status" | "POST pods/eviction" => 12,
+        "POST nodeclaims" => 18,
+        "DELETE nodes" | "PATCH reservations/status" => 40,
+        "DELETE nodeclaims" | "DELETE reservations" => 75,
+        _ => 95,
+    }
 }
 
 /// What befell which write, so many times.
@@ -57,6 +96,26 @@ pub(crate) struct Trouble {
     crashed: Arc<Notify>,
     /// Whether the process cannot reach its Lease, and all else it can.
     is_lease_cut: Arc<AtomicBool>,
+    /// How often its watches were cut.
+    gaps: Arc<watch::Sender<u64>>,
+    spells: Arc<Mutex<Spells>>,
+}
+
+/// What lasts for a while.
+#[derive(Debug, Clone, Copy, Default)]
+struct Spells {
+    /// Nothing answers.
+    gone: Option<Instant>,
+    /// The server has forgotten what watches ask for.
+    forgets: Option<Instant>,
+    /// Watches tell nothing; later they tell all.
+    stale: Option<Instant>,
+    /// The Lease is out of reach.
+    lease: Option<Instant>,
+}
+
+fn lasts(spell: Option<Instant>) -> bool {
+    spell.is_some_and(|until| Instant::now() < until)
 }
 
 #[derive(Debug)]
@@ -70,12 +129,52 @@ impl Trouble {
     pub(crate) fn new(seed: u64, rates: Rates) -> Self {
         let inner =
             Inner { dice: Mutex::new(Dice::new(seed)), rates: Mutex::new(rates), table: Mutex::new(Table::new()) };
-        Self { inner: Arc::new(inner), crashed: Arc::default(), is_lease_cut: Arc::default() }
+        Self::around(Arc::new(inner))
+    }
+
+    fn around(inner: Arc<Inner>) -> Self {
+        let (crashed, is_lease_cut, spells) = (Arc::default(), Arc::default(), Arc::default());
+        Self { inner, crashed, is_lease_cut, gaps: Arc::new(watch::Sender::new(0)), spells }
     }
 
     /// The trouble of another process.
     pub(crate) fn of_another(&self) -> Self {
-        Self { inner: Arc::clone(&self.inner), crashed: Arc::default(), is_lease_cut: Arc::default() }
+        Self::around(Arc::clone(&self.inner))
+    }
+
+    /// A number below this one, of the play's own dice.
+    pub(crate) fn roll(&self, sides: u64) -> u64 {
+        self.inner.dice.lock().roll(sides)
+    }
+
+    /// Whether something is meant to befall processes still.
+    pub(crate) fn is_on(&self) -> bool {
+        self.inner.rates.lock().at_writes > 0
+    }
+
+    /// Cuts the watches that are open.
+    fn cut_watches(&self) {
+        self.gaps.send_modify(|n| *n += 1);
+    }
+
+    /// Something lasts from now on, for at most so many seconds.
+    fn begin(&self, spell: impl Fn(&mut Spells) -> &mut Option<Instant>, seconds: u64) {
+        let lasts = Duration::from_millis(500 + self.roll(seconds * 1000 - 500));
+        *spell(&mut self.spells.lock()) = Some(Instant::now() + lasts);
+    }
+
+    /// What befalls a write now, if anything.
+    fn fault_at(&self, step: &str) -> Option<&'static str> {
+        let at_writes = self.inner.rates.lock().at_writes;
+        if at_writes > 0 {
+            self.note(step, "writes");
+        }
+        if !self.hits(at_writes * seldom(step)) {
+            return None;
+        }
+        let fault = FAULTS[usize::try_from(self.roll(FAULTS.len() as u64)).unwrap()];
+        self.note(step, fault);
+        Some(fault)
     }
 
     /// Cuts the process off from its Lease, or no longer.
@@ -100,11 +199,22 @@ impl Trouble {
         self.inner.table.lock().clone()
     }
 
+    /// The same of a call of the cloud that changes something.
+    pub(crate) fn fault_of_cloud(&self, step: &str) -> Option<&'static str> {
+        let rate = self.inner.rates.lock().at_writes * 2;
+        if !self.hits(rate) {
+            return None;
+        }
+        let fault = if self.roll(2) == 0 { "crash before" } else { "crash after" };
+        self.note(step, fault);
+        Some(fault)
+    }
+
     fn hits(&self, share: u64) -> bool {
         share > 0 && self.inner.dice.lock().roll(1000) < share
     }
 
-    fn note(&self, step: &str, what: &'static str) {
+    pub(crate) fn note(&self, step: &str, what: &'static str) {
         *self.inner.table.lock().entry((step.to_owned(), what)).or_default() += 1;
     }
 }
@@ -118,7 +228,7 @@ pub(crate) struct Troubled {
 }
 
 impl Service<Request<kube::client::Body>> for Troubled {
-    type Response = Response<Either<berth_apiserver::Body, Full<Bytes>>>;
+    type Response = Response<Body>;
     type Error = BoxError;
     type Future = BoxFuture<'static, Result<Self::Response, Self::Error>>;
 
@@ -132,6 +242,38 @@ impl Service<Request<kube::client::Body>> for Troubled {
             let rates = *trouble.inner.rates.lock();
             let is_write = request.method() != Method::GET;
             let step = if is_write { step_of(request.method(), request.uri().path()) } else { "read".to_owned() };
+            let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+            let spells = *trouble.spells.lock();
+            if lasts(spells.gone) {
+                return Err("connection refused".into());
+            }
+            if is_watch && lasts(spells.forgets) {
+                return Ok(status(410, "Expired", "too old resource version"));
+            }
+            let fault = if is_write { trouble.fault_at(&step) } else { None };
+            match fault {
+                Some("conflict") => return Ok(status(409, "Conflict", "the object has been modified")),
+                Some("throttled") => return Ok(status(429, "TooManyRequests", "too many requests")),
+                Some("request lost") => return Err("the request was lost".into()),
+                Some("server gone") => {
+                    trouble.begin(|spells| &mut spells.gone, 5);
+                    trouble.cut_watches();
+                    return Err("connection refused".into());
+                }
+                Some("crash before") => {
+                    trouble.crashed.notify_one();
+                    return std::future::pending().await;
+                }
+                Some("watch gap") => trouble.cut_watches(),
+                Some("relist") => {
+                    trouble.begin(|spells| &mut spells.forgets, 2);
+                    trouble.cut_watches();
+                }
+                Some("stale reads") => trouble.begin(|spells| &mut spells.stale, 8),
+                Some("lease lost") => trouble.begin(|spells| &mut spells.lease, 40),
+                Some("late") => tokio::time::sleep(Duration::from_millis(trouble.roll(40_000))).await,
+                _ => {}
+            }
             if trouble.hits(rates.late) {
                 trouble.note(&step, "late");
                 let wait = trouble.inner.dice.lock().roll(3_000);
@@ -142,14 +284,14 @@ impl Service<Request<kube::client::Body>> for Troubled {
                 return Err("the request was lost".into());
             }
             if request.uri().path().contains("/leases") {
-                if trouble.is_lease_cut.load(Ordering::Relaxed) {
+                if trouble.is_lease_cut.load(Ordering::Relaxed) || lasts(spells.lease) {
                     trouble.note(&step, "lease cut");
                     let believed = guard.believed_lease().await.ok_or("the Lease is out of reach")?;
-                    return Ok(Response::new(Either::Right(Full::from(serde_json::to_vec(&believed)?))));
+                    return Ok(Response::new(whole(serde_json::to_vec(&believed)?)));
                 }
                 guard.sees_lease();
             } else if is_write {
-                guard.look_at(request.method(), request.uri().path()).await;
+                guard.look_at(request.method(), request.uri().path(), server.now()).await;
             }
             let request = guard.spoil(request);
             if is_write && trouble.hits(rates.crash) {
@@ -158,9 +300,18 @@ impl Service<Request<kube::client::Body>> for Troubled {
                 return std::future::pending().await;
             }
             let answer = match Service::call(&mut server, request).await {
-                Ok(answer) => Ok(answer.map(Either::Left)),
+                Ok(answer) if is_watch => Ok(answer.map(|body| trouble.watched(body))),
+                Ok(answer) => Ok(answer.map(BodyExt::boxed_unsync)),
                 Err(never) => match never {},
             };
+            match fault {
+                Some("crash after") => {
+                    trouble.crashed.notify_one();
+                    return std::future::pending().await;
+                }
+                Some("answer lost") => return Err("the answer was lost".into()),
+                _ => {}
+            }
             if is_write && trouble.hits(rates.crash) {
                 trouble.note(&step, "crash after");
                 trouble.crashed.notify_one();
@@ -173,6 +324,46 @@ impl Service<Request<kube::client::Body>> for Troubled {
             answer
         })
     }
+}
+
+impl Trouble {
+    /// A watch as the process sees it: it may be cut, and it may be late.
+    fn watched(&self, body: berth_apiserver::Body) -> Body {
+        let (spells, gaps) = (Arc::clone(&self.spells), self.gaps.subscribe());
+        let frames = futures::stream::unfold((body, gaps), move |(mut body, mut gaps)| {
+            let spells = Arc::clone(&spells);
+            async move {
+                let frame = tokio::select! {
+                    biased;
+                    _ = gaps.changed() => return None,
+                    frame = body.frame() => frame?,
+                };
+                let until = spells.lock().stale;
+                if let Some(until) = until {
+                    tokio::select! {
+                        biased;
+                        _ = gaps.changed() => return None,
+                        () = tokio::time::sleep_until(until) => {}
+                    }
+                }
+                Some((frame, (body, gaps)))
+            }
+        });
+        StreamBody::new(frames).boxed_unsync()
+    }
+}
+
+fn whole(text: Vec<u8>) -> Body {
+    Full::from(text).boxed_unsync()
+}
+
+/// What an API server says of a request that it does not carry out.
+fn status(code: u16, reason: &str, message: &str) -> Response<Body> {
+    let status = serde_json::json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason,
+        "message": message, "code": code});
+    let mut response = Response::new(whole(status.to_string().into_bytes()));
+    *response.status_mut() = http::StatusCode::from_u16(code).unwrap();
+    response
 }
 
 /// `PATCH nodeclaims/status`: the method, and what it is about without names.

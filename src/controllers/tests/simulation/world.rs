@@ -24,6 +24,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
+use crate::cloud::CloudInTrouble;
 use crate::guard::Guard;
 use crate::planted::{Plant, Spoilt};
 use crate::trouble::{Rates, Trouble, Troubled};
@@ -110,6 +111,7 @@ impl World {
         let (server, cloud) = (self.server.clone(), self.cloud.clone());
         let (client, violations, plant) = (self.client.clone(), Arc::clone(&self.violations), self.plant);
         let clock = Clock::starting_at(epoch());
+        let begun = tokio::time::Instant::now();
         let n_starts = Arc::clone(&self.n_starts);
         let own = self.options.clone();
         self.tasks.spawn(async move {
@@ -128,9 +130,17 @@ impl World {
                 let options = Options { lease: with_lease.then_some(lease), ..own.clone() };
                 let cloud: Arc<dyn CloudProvider> = match plant {
                     Some(plant) => Arc::new(Spoilt::new(cloud.clone(), plant)),
-                    None => Arc::new(cloud.clone()),
+                    None => Arc::new(CloudInTrouble::new(cloud.clone(), trouble.clone())),
                 };
-                let controllers = Controllers::new(client, cloud, clock.clone(), options);
+                let mut own_clock = clock.clone();
+                if trouble.is_on() && n > 1 && trouble.roll(2) == 0 {
+                    // A process goes by its own clock, which does not jump; the next one may go by another.
+                    let off = jiff::SignedDuration::from_secs(i64::try_from(trouble.roll(240)).unwrap() - 120);
+                    let now = epoch().checked_add(begun.elapsed()).unwrap();
+                    own_clock = Clock::starting_at(now.checked_add(off).unwrap());
+                    trouble.note("start", "clock jumps");
+                }
+                let controllers = Controllers::new(client, cloud, own_clock, options);
                 let process = tokio::spawn(controllers.run(std::future::pending()));
                 trouble.crashed().await;
                 process.abort();

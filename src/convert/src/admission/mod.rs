@@ -14,9 +14,8 @@ use k8s_openapi::api::node::v1::RuntimeClass;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::add_pod::PodRecord;
-use crate::builder::{Expansion, FxIndexMap, FxIndexSet, index, name_of, namespace_of};
+use crate::builder::{Drafts, Expansion, FxIndexMap, FxIndexSet, index, name_of, namespace_of};
 use crate::fates::Fate;
-use crate::pod::Draft;
 use crate::quantities::beyond_limit;
 use crate::workloads::{Children, Workload, WorkloadKind, Workloads};
 use crate::{Builder, ConvertError};
@@ -104,14 +103,14 @@ impl Admitted {
 }
 
 /// Pods with what becomes of them, workloads, and the drafts of both.
-type Asking<'a> = (&'a mut [PodRecord], &'a mut [Fate], &'a mut Workloads, &'a mut FxIndexSet<Draft>);
+type Asking<'a> = (&'a mut [PodRecord], &'a mut [Fate], &'a mut Workloads, &'a mut Drafts);
 
 /// What is looked at and changed.
 pub(crate) struct Admitting<'a> {
     pods: &'a mut [PodRecord],
     fates: &'a mut [Fate],
     workloads: &'a mut Workloads,
-    drafts: &'a mut FxIndexSet<Draft>,
+    drafts: &'a mut Drafts,
     cluster: &'a mut Cluster,
     warnings: &'a mut FxIndexSet<String>,
 }
@@ -193,13 +192,13 @@ impl Admission {
         admitted
     }
 
-    fn is_about(&self, namespace: Sym, draft: u32, drafts: &FxIndexSet<Draft>) -> bool {
+    fn is_about(&self, namespace: Sym, draft: u32, drafts: &Drafts) -> bool {
         let shape = drafts.get_index(draft as usize).map(|draft| draft.shape);
         shape.is_some_and(|shape| self.of_runtime_classes.contains(&shape))
             || self.limit_ranges.keys().chain(self.quotas.keys()).any(|(of, _)| *of == namespace)
     }
 
-    fn shape(&self, draft: u32, drafts: &FxIndexSet<Draft>) -> Option<AdmissionSpec> {
+    fn shape(&self, draft: u32, drafts: &Drafts) -> Option<AdmissionSpec> {
         let shape = drafts.get_index(draft as usize)?.shape.checked_sub(1)?;
         AdmissionSpec::read(self.shapes.get_index(shape as usize)?)
     }

@@ -18,15 +18,17 @@ mod storage;
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 use berth_api::{Device, NodeClaim, NodeResourceTopology};
 use berth_model::{Cluster, KeyedMap, MemberKind, MemberRun, PendingRow, Sym, Taint};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::storage::v1::CSINode;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::ConvertError;
+use crate::add_pod::PodParts;
 use crate::builder::{Builder, Converted, FxIndexSet};
 use crate::capacity::Links;
 use crate::existing::ExistingNodes;
@@ -59,9 +61,9 @@ pub enum Patched {
 /// The objects that count now, by name: those that a change of another one is about, too.
 pub trait Objects {
     /// A pod.
-    fn pod(&self, namespace: &str, name: &str) -> Option<&Pod>;
+    fn pod(&self, namespace: &str, name: &str) -> Option<PodParts<'_>>;
     /// A node.
-    fn node(&self, name: &str) -> Option<&Node>;
+    fn node(&self, name: &str) -> Option<Node>;
     /// A NodeClaim.
     fn node_claim(&self, name: &str) -> Option<&NodeClaim>;
     /// The CSINode of a node.
@@ -134,13 +136,13 @@ pub struct Live {
     /// Reads objects; the cluster and the tables that it interns into are lent to it.
     reader: Builder,
     rooms: Rooms,
-    pods: KeyedMap<(Sym, Box<str>), Entry>,
+    pods: KeyedMap<(Sym, Arc<str>), Entry>,
     /// By node: pods that name it and are not on it, as it is no capacity or they are nominated to it.
-    naming: FxHashMap<Sym, BTreeSet<(Sym, Box<str>)>>,
+    naming: FxHashMap<Sym, BTreeSet<(Sym, Arc<str>)>>,
     /// By claim: the pods whose volumes stand for it.
-    by_claim: FxHashMap<(Sym, Sym), BTreeSet<Box<str>>>,
+    by_claim: FxHashMap<(Sym, Sym), BTreeSet<Arc<str>>>,
     /// By controller that is a DaemonSet: the pods that name it.
-    by_daemon_set: FxHashMap<u32, BTreeSet<(Sym, Box<str>)>>,
+    by_daemon_set: FxHashMap<u32, BTreeSet<(Sym, Arc<str>)>>,
     /// How many specs, label sets and strings there were at first.
     at_first: [usize; 3],
     /// Whether the order of pending rows may not be theirs.
@@ -166,14 +168,14 @@ impl Live {
         (warnings, valid): (FxIndexSet<String>, RangeInclusive<i64>),
         pods: impl Iterator<Item = (Known, PodLocation)>,
     ) -> Self {
-        let at_first = sizes(&cluster);
+        let (at_first, keyed) = (sizes(&cluster), cluster.keyed_map());
         let mut live = Live {
             cluster,
             warnings,
             valid,
             reader,
             rooms,
-            pods: KeyedMap::default(),
+            pods: keyed,
             naming: FxHashMap::default(),
             by_claim: FxHashMap::default(),
             by_daemon_set: FxHashMap::default(),
@@ -261,7 +263,7 @@ impl Live {
     }
 
     fn created(&self, namespace: Sym, name: &str) -> i64 {
-        self.pods.get(&(namespace, Box::from(name))).map_or(i64::MAX, |entry| entry.created)
+        self.pods.get(&(namespace, Arc::from(name))).map_or(i64::MAX, |entry| entry.created)
     }
 
     /// The oldest first, then by namespace and name.

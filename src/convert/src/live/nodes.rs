@@ -1,5 +1,7 @@
 //! Nodes and NodeClaims that come, change and go.
 
+use std::sync::Arc;
+
 use berth_api::{Device, NodeClaim, NodeResourceTopology};
 use berth_model::{Node, SlotId, Sym};
 use k8s_openapi::api::core::v1::Node as Object;
@@ -218,7 +220,7 @@ impl Live {
             }
             Ok(found)
         };
-        let node = self.read(|reader| read_node(reader, objects.node(&text))).ok_or(Rebuild)?;
+        let node = self.read(|reader| read_node(reader, objects.node(&text).as_ref())).ok_or(Rebuild)?;
         let (record, is_coming_up, claim, slot) = if let Some(record) = node {
             let claim = self.rooms.links.claim_of(name, &self.cluster.symbols);
             let claim = claim.map(|claim| self.cluster.symbols.shared(claim));
@@ -285,7 +287,7 @@ impl Live {
         };
         // Pods are where their node is.
         let on_node = position.and_then(|position| self.cluster.nodes.get(position)).map(|node| &node.pods);
-        let mut pods: Vec<(Sym, Box<str>)> =
+        let mut pods: Vec<(Sym, Arc<str>)> =
             on_node.into_iter().flatten().map(|pod| (pod.namespace, pod.name.clone())).collect();
         pods.extend(self.naming.get(&name).into_iter().flatten().cloned());
         for (namespace, pod) in &pods {

@@ -1,5 +1,7 @@
 //! Objects that rarely change in what decisions depend on: most of their changes are of a status.
 
+use std::sync::Arc;
+
 use berth_api::NodeOverlay;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::{CronJob, Job};
@@ -82,7 +84,7 @@ impl Live {
         if gone.is_empty() {
             return Patched::Done;
         }
-        let mut pods: Vec<(Sym, Box<str>)> = Vec::new();
+        let mut pods: Vec<(Sym, Arc<str>)> = Vec::new();
         for row in self.cluster.pending.iter().filter(|row| gone.contains(&row.labels)) {
             pods.extend(row.members.iter().map(|member| (row.namespace, member.name.clone())));
         }

@@ -1,12 +1,13 @@
 //! Pods that come and go.
 
+use std::sync::Arc;
+
 use berth_model::{Cluster, MemberRun, Sym};
-use k8s_openapi::api::core::v1::Pod;
 use rustc_hash::FxHashMap;
 
 use super::{Change, Live, Patched, PodChange, Rooms, sizes};
 use crate::ConvertError;
-use crate::add_pod::PodRecord;
+use crate::add_pod::{PodParts, PodRecord};
 use crate::builder::{Expansion, FxIndexSet};
 use crate::claims::Storage;
 use crate::fates::{Fate, fates};
@@ -55,9 +56,9 @@ pub(super) struct More {
 #[derive(Clone, Debug)]
 pub(crate) struct Known {
     namespace: Sym,
-    name: Box<str>,
+    name: Arc<str>,
     created: i64,
-    more: More,
+    more: Option<Box<More>>,
 }
 
 // === impl Known ===
@@ -89,6 +90,7 @@ impl Known {
             draws_from: pod.draws_from.filter(|_| matches!(fate, Fate::Bound(_))),
             claims: Storage::names(claims, &pod.name, &mut cluster.symbols),
         };
+        let more = (more != More::default()).then(|| Box::new(more));
         Known { namespace: pod.namespace, name: pod.name.clone(), created: pod.created, more }
     }
 }
@@ -99,16 +101,17 @@ impl Live {
     /// Notes a pod that is there, with what others have to do with it.
     pub(super) fn keep(&mut self, known: Known, place: PodLocation) {
         let Known { namespace, name, created, more } = known;
-        for node in more.named.iter().flatten() {
-            self.naming.entry(*node).or_default().insert((namespace, name.clone()));
+        if let Some(more) = &more {
+            for node in more.named.iter().flatten() {
+                self.naming.entry(*node).or_default().insert((namespace, name.clone()));
+            }
+            for claim in &more.claims {
+                self.by_claim.entry((namespace, *claim)).or_default().insert(name.clone());
+            }
+            if let Some(daemon_set) = more.daemon_set {
+                self.by_daemon_set.entry(daemon_set).or_default().insert((namespace, name.clone()));
+            }
         }
-        for claim in &more.claims {
-            self.by_claim.entry((namespace, *claim)).or_default().insert(name.clone());
-        }
-        if let Some(daemon_set) = more.daemon_set {
-            self.by_daemon_set.entry(daemon_set).or_default().insert((namespace, name.clone()));
-        }
-        let more = (more != More::default()).then(|| Box::new(more));
         self.pods.insert((namespace, name), Entry { created, place, more });
     }
 
@@ -116,7 +119,7 @@ impl Live {
     ///
     /// # Errors
     /// A field that cannot be understood; the cluster is of no use then.
-    pub fn add_pod(&mut self, pod: &Pod) -> Result<Patched, ConvertError> {
+    pub fn add_pod(&mut self, pod: &PodParts<'_>) -> Result<Patched, ConvertError> {
         let mut error = None;
         let read = self.read(|reader| reader.read_pod(pod).inspect_err(|found| error = Some(found.clone())));
         if let Some(error) = error {
@@ -127,7 +130,7 @@ impl Live {
         let fate = fates(std::slice::from_ref(&record), owners, workloads, existing, Expansion::PodsThatExist);
         let Some(&fate) = fate.first() else { return Ok(Patched::NeedsRebuild) };
         let known = Known::of(&record, fate, resolver, (owners, workloads, daemons), &mut self.cluster);
-        if known.more.concerns_others || fate == Fate::Holds {
+        if known.more.as_ref().is_some_and(|more| more.concerns_others) || fate == Fate::Holds {
             return Ok(Patched::NeedsRebuild);
         }
         existing.swap_nodes(&mut self.cluster);
@@ -143,7 +146,8 @@ impl Live {
             self.is_untidy = true;
             self.unsorted.insert(row);
         }
-        let (daemon, draws) = (known.more.daemon, known.more.draws_from.is_some());
+        let daemon = known.more.as_ref().and_then(|more| more.daemon);
+        let draws = known.more.as_ref().is_some_and(|more| more.draws_from.is_some());
         self.keep(known, place);
         if let PodLocation::Node(name) = place
             && let Some(position) = self.rooms.existing.position(name)
@@ -166,7 +170,7 @@ impl Live {
     }
 
     pub(super) fn take_out(&mut self, namespace: Sym, name: &str) -> Patched {
-        let key = (namespace, Box::from(name));
+        let key = (namespace, Arc::from(name));
         let Some(Entry { place, more, created }) = self.pods.remove(&key) else { return Patched::Done };
         let more = more.map(|more| *more).unwrap_or_default();
         if more.concerns_others {
@@ -214,11 +218,11 @@ impl Live {
     }
 
     /// Takes pods out and adds them again, where they are still there: what they mean may be something else now.
-    pub(super) fn again(&mut self, pods: &[(Sym, Box<str>)], objects: &impl super::Objects) -> Patched {
+    pub(super) fn again(&mut self, pods: &[(Sym, Arc<str>)], objects: &impl super::Objects) -> Patched {
         for (namespace, name) in pods {
             let text = self.cluster.symbols.shared(*namespace);
             let Some(pod) = objects.pod(&text, name) else { continue };
-            if self.take_out(*namespace, name) == Patched::NeedsRebuild || self.add_pod(pod) != Ok(Patched::Done) {
+            if self.take_out(*namespace, name) == Patched::NeedsRebuild || self.add_pod(&pod) != Ok(Patched::Done) {
                 return Patched::NeedsRebuild;
             }
         }

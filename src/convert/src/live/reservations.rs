@@ -1,5 +1,7 @@
 //! Reservations that come, change and go: what they hold on nodes, which pods own them, and which are to be placed.
 
+use std::sync::Arc;
+
 use berth_api::Reservation as Object;
 use berth_model::{Cluster, Labels, MemberKind, Phase, Reservation, ReservationOwner, Sym};
 use rustc_hash::FxHashMap;
@@ -240,7 +242,7 @@ impl Live {
     }
 
     /// The pods that any of these owners may describe, by labels and namespace; `None` where that is as good as all.
-    fn who_may_own(&self, owners: &[ReservationOwner]) -> Option<Vec<(Sym, Box<str>)>> {
+    fn who_may_own(&self, owners: &[ReservationOwner]) -> Option<Vec<(Sym, Arc<str>)>> {
         let cluster = &self.cluster;
         if owners.iter().any(|owner| owner.selector.is_none() && owner.object.is_none()) {
             return None;

@@ -1,5 +1,7 @@
 //! Claims and volumes that change: pods that wait for them look again.
 
+use std::sync::Arc;
+
 use berth_model::Sym;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 
@@ -77,7 +79,7 @@ impl Live {
             let users = self.by_claim.get(id).into_iter().flatten();
             users.map(|pod| (id.0, pod.clone())).collect::<Vec<_>>()
         };
-        let mut pods: Vec<(Sym, Box<str>)> = claims.iter().flat_map(of_claim).collect();
+        let mut pods: Vec<(Sym, Arc<str>)> = claims.iter().flat_map(of_claim).collect();
         pods.sort_unstable();
         pods.dedup();
         self.again(&pods, objects)

@@ -1,10 +1,11 @@
 //! The cluster of the figures.
 #![allow(dead_code, reason = "each example uses some of it")]
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use berth_api::Reservation;
-use berth_state::{Event, Kind, Object, State, Time};
+use berth_state::{Event, Key, Kind, Object, State, Time};
 use k8s_openapi::api::apps::v1::{DaemonSet, ReplicaSet};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use serde::de::DeserializeOwned;
@@ -20,17 +21,23 @@ pub(crate) const DEPLOYMENTS: usize = 2_000;
 pub(crate) fn filled(n_nodes: usize, n_pods: usize, n_sets: usize) -> Result<State, Failure> {
     let mut state = State::new(berth_state::Options::default());
     for &kind in Kind::ALL {
-        let objects: Vec<Object> = match kind {
-            Kind::Node => (0..n_nodes).map(node).collect::<Result<_, _>>()?,
-            Kind::Pod => (0..n_pods)
-                .map(|i| pod(i, i % DEPLOYMENTS, 0, Some((i + i / DEPLOYMENTS * 7) % n_nodes)))
-                .collect::<Result<_, _>>()?,
-            Kind::ReplicaSet => (0..n_sets).map(replica_set).collect::<Result<_, _>>()?,
-            Kind::DaemonSet => (0..5).map(daemon_set).collect::<Result<_, _>>()?,
-            Kind::Reservation => (0..200.min(n_nodes)).map(reservation).collect::<Result<_, _>>()?,
-            _ => Vec::new(),
+        let pod_at = |i| pod(i, i % DEPLOYMENTS, 0, Some((i + i / DEPLOYMENTS * 7) % n_nodes));
+        let objects: Box<dyn Iterator<Item = Result<Object, Failure>>> = match kind {
+            Kind::Node => Box::new((0..n_nodes).map(node)),
+            Kind::Pod => Box::new((0..n_pods).map(pod_at)),
+            Kind::ReplicaSet => Box::new((0..n_sets).map(replica_set)),
+            Kind::DaemonSet => Box::new((0..5).map(daemon_set)),
+            Kind::Reservation => Box::new((0..200.min(n_nodes)).map(reservation)),
+            _ => Box::new(std::iter::empty()),
         };
-        state.apply(Event::Relisted { kind, objects, resource_version: None }, NOW)?;
+        // Page by page: nobody holds all of them as they were read.
+        let mut keys = BTreeSet::new();
+        for object in objects {
+            let object = object?;
+            keys.extend(Key::of(&object));
+            state.apply(Event::Applied(object), NOW)?;
+        }
+        state.apply(Event::Listed { kind, keys, resource_version: None }, NOW)?;
     }
     let catalogue = berth_catalogue::read(b"[]", "types.json")?;
     state.apply(Event::Offered { catalogue: catalogue.into(), seen: None }, NOW)?;
@@ -128,7 +135,7 @@ pub(crate) fn pod(i: usize, deployment: usize, version: u64, on: Option<usize>) 
     }
     object::<Pod>(json!({
         "metadata": {"name": format!("app-{deployment}-{i}"), "namespace": format!("ns-{}", deployment % 50),
-            "uid": format!("pod-{i}"), "resourceVersion": (version + 1).to_string(),
+            "uid": format!("00000000-0000-4000-8000-{i:012x}"), "resourceVersion": (version + 1).to_string(),
             "creationTimestamp": format!("2026-01-01T00:{:02}:{:02}Z", i / 60 % 60, i % 60),
             "labels": {"app": format!("app-{deployment}"), "pod-template-hash": "abc"},
             "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": format!("app-{deployment}"),
@@ -140,4 +147,14 @@ pub(crate) fn pod(i: usize, deployment: usize, version: u64, on: Option<usize>) 
 pub(crate) fn cpu_time() -> Duration {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     Duration::from_nanos(text.split(' ').next().and_then(|nanos| nanos.parse().ok()).unwrap_or_default())
+}
+
+/// Memory in use now and at most so far, MiB, as Linux counts it; nothing where that is not to be had.
+pub(crate) fn memory() -> (u64, u64) {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mebibytes = |field: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(field));
+        line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok()).unwrap_or_default() / 1024
+    };
+    (mebibytes("VmRSS:"), mebibytes("VmHWM:"))
 }

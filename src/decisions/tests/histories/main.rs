@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers")]
 
+mod elsewhere;
 mod objects;
 mod seen;
 mod told;
@@ -9,6 +10,7 @@ mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use berth_decisions::{Decider, ExpectedNodes, Options, SolveOptions, decide};
 use berth_state::{Event, Kind, Object, State, Time};
@@ -18,7 +20,7 @@ use world::{Step, World};
 
 pub(crate) const NOW: Time = Time::UNIX_EPOCH;
 
-fn options() -> Options {
+pub(crate) fn options() -> Options {
     let solve = SolveOptions { effort: berth_decisions::Effort::Low, ..SolveOptions::default() };
     Options { launches: true, solve, ..Options::default() }
 }
@@ -76,9 +78,11 @@ pub(crate) fn difference(is: &str, expected: &str) -> String {
     format!("is:\n{}\nexpected:\n{}", around(is), around(expected))
 }
 
-/// A state that knows nothing yet.
+/// A state that knows nothing yet, each with another key of its hashes: no decision depends on it.
 pub(crate) fn fresh() -> State {
-    State::new(berth_state::Options { node_overlay: true, ..berth_state::Options::default() })
+    static MADE: AtomicU64 = AtomicU64::new(0);
+    let hash_key = [1, 2, 3, MADE.fetch_add(1, Ordering::Relaxed)];
+    State::new(berth_state::Options { node_overlay: true, hash_key, ..berth_state::Options::default() })
 }
 
 /// A state that was told what there is, kind by kind.
@@ -111,7 +115,7 @@ fn object() -> impl Strategy<Value = (usize, u8, u8)> {
     (kind.prop_map(position), any::<u8>(), any::<u8>())
 }
 
-fn step() -> impl Strategy<Value = Step> {
+pub(crate) fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         8 => object().prop_map(|(kind, name, variant)| Step::Put(Kind::ALL[kind], name, variant)),
         2 => object().prop_map(|(kind, name, _)| Step::Delete(Kind::ALL[kind], name)),
@@ -360,6 +364,6 @@ proptest! {
 }
 
 /// `PROPTEST_CASES`, or few enough for every build.
-fn cases() -> u32 {
+pub(crate) fn cases() -> u32 {
     std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(48)
 }

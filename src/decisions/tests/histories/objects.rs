@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use berth_catalogue::Catalogue;
-use berth_state::{Kind, Object};
+use berth_state::{Kind, NodeRecord, Object, PodRecord};
 use k8s_openapi::api::{apps, batch, core, policy, scheduling, storage};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::de::DeserializeOwned;
@@ -31,6 +31,15 @@ pub(crate) fn object(kind: Kind, name: u8, variant: u8, uid: &str, version: u64)
     value["apiVersion"] = kind.api_version().into();
     value["kind"] = kind.name().into();
     typed(kind, value)
+}
+
+/// An object as a state keeps it: of pods and nodes what is read.
+pub(crate) fn as_kept(object: &Object) -> Object {
+    match object {
+        Object::Pod(pod) => Object::from(PodRecord::from(&**pod).to_pod()),
+        Object::Node(node) => Object::from(NodeRecord::from(&**node).to_node()),
+        other => other.clone(),
+    }
 }
 
 fn name_of(kind: Kind, name: u8) -> String {

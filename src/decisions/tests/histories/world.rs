@@ -184,12 +184,12 @@ impl World {
     fn tell(&mut self, event: Event) {
         // The deletion of what was created may come twice, and be understood with the answer that tells its uid.
         let of_old = self.told.older(&event).filter(|key| self.state.observed(key).is_some());
-        let of_old = of_old.map(|key| (self.state.get(&key).cloned(), key));
+        let of_old = of_old.map(|key| (self.state.get(&key), key));
         self.told.note(&event);
         // Objects that cannot be used are refused; the state keeps which.
         let _ = self.state.apply(event, self.now);
         if let Some((before, key)) = of_old {
-            assert_eq!(self.state.get(&key), before.as_ref(), "an older event of {key} changed it");
+            assert_eq!(self.state.get(&key), before, "an older event of {key} changed it");
         }
     }
 
@@ -201,8 +201,8 @@ impl World {
         let unsettled: BTreeSet<&Key> = written.map(|write| &write.object.key).chain(&unsettled).collect();
         for (key, newest) in self.told.newest() {
             let observed = self.state.observed(key);
-            assert_eq!(observed, newest, "{key}");
-            if observed == self.truth.get(key) && !unsettled.contains(key) {
+            assert_eq!(observed, newest.map(objects::as_kept), "{key}");
+            if observed == self.truth.get(key).map(objects::as_kept) && !unsettled.contains(key) {
                 assert_eq!(self.state.get(key), observed, "{key} is as it was observed");
             }
         }
@@ -384,8 +384,8 @@ impl World {
         let pod = || self.pick(Kind::Pod, a);
         let node = || self.pick(Kind::Node, b).map(|node| node.key.name);
         let is_free = |pod: &ObjectRef| {
-            let pod = self.state.get_as::<Pod>(&pod.key.namespace, &pod.key.name);
-            pod.is_some_and(|pod| pod.spec.as_ref().is_none_or(|spec| spec.node_name.is_none()))
+            let pod = self.state.pod(&pod.key.namespace, &pod.key.name);
+            pod.is_some_and(|pod| pod.node().is_none())
         };
         Some(match what % 8 {
             0 | 1 => (pod().filter(is_free)?, Patch::Bind { node: node()?, annotations: BTreeMap::new() }),
@@ -403,10 +403,9 @@ impl World {
             }
             6 => {
                 let object = self.pick(Kind::Node, a)?;
-                let mut node = self.state.get_as::<Node>("", &object.key.name)?.clone();
-                let spec = Arc::make_mut(&mut node).spec.get_or_insert_default();
-                spec.unschedulable = Some(b.is_multiple_of(2));
-                (object, Patch::Update(Object::Node(node)))
+                let mut node = self.state.node(&object.key.name)?.to_node();
+                node.spec.get_or_insert_default().unschedulable = Some(b.is_multiple_of(2));
+                (object, Patch::Update(Object::from(node)))
             }
             _ => {
                 let claim = objects::object(Kind::NodeClaim, a, b, "", 0);
@@ -454,8 +453,9 @@ impl World {
     /// Holds each object, and who is on which node, to what there is.
     pub(crate) fn expect_what_there_is(&self) {
         for &kind in Kind::ALL {
-            let known: Vec<&Object> = self.state.objects(kind).map(|(_, object)| object).collect();
-            let expected: Vec<&Object> = self.truth.values().filter(|object| object.kind() == kind).collect();
+            let known: Vec<Object> = self.state.objects(kind).map(|(_, object)| object).collect();
+            let expected = self.truth.values().filter(|object| object.kind() == kind);
+            let expected: Vec<Object> = expected.map(objects::as_kept).collect();
             assert_eq!(known, expected);
         }
         let node_of = |pod: &Pod| pod.spec.as_ref().and_then(|spec| spec.node_name.clone());

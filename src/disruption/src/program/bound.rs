@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use berth_model::{BoundPod, Cluster, KeyedMap, Money, PodSpec, SlotId, Slots, Sym};
+use berth_model::{BoundPod, Cluster, Money, PodSpec, SlotId, Slots, Sym};
 use berth_packing::{Consolidation, ExistingNode};
 use berth_state::{State, Time};
 
@@ -39,7 +39,7 @@ impl LowerBound {
 pub(crate) fn lower_bound(state: &mut State, survey: &Survey, options: &Options, now: Time) -> Option<LowerBound> {
     let cluster = state.cluster(now);
     let mut sorts = Sorts::new(cluster);
-    let by_name: KeyedMap<Sym, &Candidate> = survey
+    let by_name: BTreeMap<Sym, &Candidate> = survey
         .candidates
         .iter()
         .filter_map(|candidate| Some((cluster.symbols.get(&candidate.node.key.name)?, candidate)))

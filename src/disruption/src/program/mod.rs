@@ -13,12 +13,11 @@ pub(crate) use bound::lower_bound;
 use std::collections::BTreeMap;
 
 use berth_decisions::ExpectedNodes;
-use berth_model::{BoundPod, Cluster, KeyedMap, Labels, MemberKind, Node, PodSpec, Sym};
+use berth_model::{BoundPod, Cluster, Labels, MemberKind, Node, PodSpec, Sym};
 use berth_packing::{Consolidated, Consolidation, ExistingNode, Movable, consolidate};
 use berth_scheduling::filter;
 use berth_state::{State, is_remade};
 use fixedbitset::FixedBitSet;
-use k8s_openapi::api::core::v1::Pod;
 
 use crate::Options;
 use crate::candidate::{Candidate, Survey};
@@ -72,7 +71,7 @@ impl Program {
         let cluster = state.last_cluster()?;
         let nodes = nodes_by_name(cluster);
         let symbols = &cluster.symbols;
-        let by_name: KeyedMap<Sym, usize> = candidates
+        let by_name: BTreeMap<Sym, usize> = candidates
             .iter()
             .enumerate()
             .filter_map(|(at, candidate)| Some((symbols.get(&candidate.node.key.name)?, at)))
@@ -182,8 +181,8 @@ impl Program {
 }
 
 /// By node: the specs of pending pods that are expected there, whose room is nobody else's.
-fn held_rooms<'c>(cluster: &'c Cluster, expected: &ExpectedNodes) -> KeyedMap<Sym, Vec<&'c PodSpec>> {
-    let mut held: KeyedMap<Sym, Vec<&PodSpec>> = KeyedMap::default();
+fn held_rooms<'c>(cluster: &'c Cluster, expected: &ExpectedNodes) -> BTreeMap<Sym, Vec<&'c PodSpec>> {
+    let mut held: BTreeMap<Sym, Vec<&PodSpec>> = BTreeMap::new();
     if expected.is_empty() {
         return held;
     }
@@ -217,8 +216,8 @@ fn is_beyond(state: &State, cluster: &Cluster, pod: &BoundPod) -> bool {
     if pod.draws_from.is_some() {
         return true;
     }
-    let object = || state.get_as::<Pod>(cluster.symbols.text(pod.namespace), &pod.name);
-    pod.replaced_by.is_none() && object().is_some_and(|object| is_remade(object))
+    let record = || state.pod(cluster.symbols.text(pod.namespace), &pod.name);
+    pod.replaced_by.is_none() && record().is_some_and(|record| is_remade(record))
 }
 
 /// The sorts of pods that come again.

@@ -129,10 +129,7 @@ impl Search<'_> {
         let mut node_of: BTreeMap<Key, usize> = BTreeMap::new();
         for (at, candidate) in gone.iter().enumerate() {
             let moved = self.state.pods_on(&candidate.node.key.name).filter(|pod| pods::is_moved(pod));
-            node_of.extend(moved.filter_map(|pod| {
-                let (namespace, name) = (pod.metadata.namespace.as_deref()?, pod.metadata.name.as_deref()?);
-                Some((Key::new(berth_state::Kind::Pod, namespace, name), at))
-            }));
+            node_of.extend(moved.map(|pod| (pod.reference().key, at)));
         }
         let mut joined = Joined((0..gone.len()).collect());
         let mut first_of: Vec<(Option<usize>, Launch)> = Vec::with_capacity(launches.len());

@@ -9,7 +9,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use berth_api::labels;
 use berth_decisions::{DecideError, Launch};
 use berth_model::Money;
-use k8s_openapi::api::core::v1::Node;
 
 use super::Search;
 use crate::Options;
@@ -129,9 +128,9 @@ impl Search<'_> {
     fn is_one_of(&self, gone: &[&Candidate], launch: &Launch) -> bool {
         let types: BTreeSet<&str> = launch.instance_types.iter().map(String::as_str).collect();
         let of_such = gone.iter().filter(|candidate| {
-            let node = self.state.get_as::<Node>("", &candidate.node.key.name);
-            let of_type = node.and_then(|node| node.metadata.labels.as_ref()?.get(labels::INSTANCE_TYPE));
-            of_type.is_some_and(|of_type| types.contains(of_type.as_str()))
+            let node = self.state.node(&candidate.node.key.name);
+            let of_type = node.and_then(|node| node.label(labels::INSTANCE_TYPE));
+            of_type.is_some_and(|of_type| types.contains(of_type))
         });
         let least = of_such.filter_map(|candidate| candidate.price).map(|price| price.marginal).min();
         least.is_some_and(|least| launch.offering.price >= least && least > Money::ZERO)

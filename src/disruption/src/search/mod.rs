@@ -15,7 +15,6 @@ use std::sync::Arc;
 use berth_decisions::{DecideError, Decider, ExpectedNodes, Launch};
 use berth_model::Money;
 use berth_state::{ObjectRef, State, Time};
-use k8s_openapi::api::core::v1::Node;
 
 use crate::batches::Batches;
 use crate::candidate::{Candidate, Reason, Survey, no_budget, unreadable_budgets};
@@ -531,6 +530,6 @@ fn is_free(candidate: &Candidate) -> bool {
 
 /// What all nodes of known types cost an hour, reserved as 0.
 fn hourly_cost(state: &State, prices: &Prices) -> Money {
-    let labels = state.all::<Node>().filter_map(|node| node.metadata.labels.as_ref());
+    let labels = state.nodes().filter_map(|node| node.labels());
     labels.filter_map(|labels| prices.of_labels(labels)).map(|price| price.marginal).sum()
 }

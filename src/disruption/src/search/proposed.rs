@@ -11,7 +11,7 @@ use std::sync::Arc;
 use berth_decisions::{DecideError, ExpectedNodes};
 use berth_model::Money;
 use berth_state::{Object, ObjectRef, Patch};
-use k8s_openapi::api::core::v1::{Node, Taint};
+use k8s_openapi::api::core::v1::Taint;
 
 use super::Search;
 use crate::candidate::Candidate;
@@ -172,9 +172,7 @@ impl Search<'_> {
 
     /// Gives a node that is to go later a taint, until it goes or is put back.
     fn keep_pods_off(&mut self, node: &ObjectRef) {
-        let Some(mut known) = self.state.get_as::<Node>("", &node.key.name).map(|known| (**known).clone()) else {
-            return;
-        };
+        let Some(mut known) = self.state.node(&node.key.name).map(|known| known.to_node()) else { return };
         let taint = Taint { key: LEAVING.to_owned(), effect: "NoSchedule".to_owned(), ..Taint::default() };
         known.spec.get_or_insert_default().taints.get_or_insert_default().push(taint);
         let mut played = Played::default();

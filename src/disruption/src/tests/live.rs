@@ -57,8 +57,8 @@ impl Played {
         let found = disrupt_with(&mut self.state, &mut self.decider, &options, now()).unwrap();
         assert!(found.commands.iter().all(|command| command.batch == 0), "{:#?}", lines(&found));
         for node in found.commands.iter().flat_map(|command| &command.nodes) {
-            let tainted = self.state.get_as::<Node>("", &node.key.name).unwrap();
-            let mut tainted = serde_json::to_value(&**tainted).unwrap();
+            let tainted = self.state.node(&node.key.name).unwrap();
+            let mut tainted = serde_json::to_value(tainted.to_node()).unwrap();
             merge(
                 &mut tainted,
                 &json!({"spec": {"taints": [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]}}),
@@ -78,7 +78,7 @@ impl Played {
         let mut options = options.clone();
         let mut places: BTreeMap<String, String> = BTreeMap::new();
         let name = |pod: &berth_state::Key| format!("{}/{}", pod.namespace, pod.name);
-        let there = command.places.iter().filter(|(_, node)| self.state.get_as::<Node>("", node).is_some());
+        let there = command.places.iter().filter(|(_, node)| self.state.node(node).is_some());
         places.extend(there.map(|(pod, node)| (name(pod), node.clone())));
         options.decisions.expected = self.expected(&places);
         let asked = (&command.nodes, command.method);
@@ -105,7 +105,7 @@ impl Played {
             return self.untaint(command);
         };
         for (pod, onto) in confirmed {
-            let before = self.state.get(&pod).unwrap().clone();
+            let before = self.state.get(&pod).unwrap();
             deleted(&mut self.state, &before);
             let Object::Pod(before) = before else { panic!("a pod") };
             let mut next = (*before).clone();
@@ -116,7 +116,7 @@ impl Played {
             applied(&mut self.state, Object::from(next));
         }
         for node in &command.nodes {
-            let gone = self.state.get(&node.key).unwrap().clone();
+            let gone = self.state.get(&node.key).unwrap();
             deleted(&mut self.state, &gone);
         }
     }
@@ -131,7 +131,7 @@ impl Played {
 
     fn untaint(&mut self, command: &Command) {
         for node in &command.nodes {
-            let mut node = (**self.state.get_as::<Node>("", &node.key.name).unwrap()).clone();
+            let mut node = self.state.node(&node.key.name).unwrap().to_node();
             node.spec.get_or_insert_default().taints = None;
             applied(&mut self.state, Object::from(node));
         }

@@ -10,12 +10,19 @@ use crate::Sym;
 /// Up to so many domains are looked through; more have an index.
 const FEW: usize = 8;
 
+/// So many of the latest changes are known; who asks for earlier ones has to look at all domains.
+const LOG_LENGTH: usize = 256;
+
 /// Pods by domain, in the order in which domains came.
 #[derive(Clone, Default)]
 pub(super) struct DomainCounts {
     list: SmallVec<[(Sym, u32); 4]>,
     /// By domain, its position; empty while there are few.
     positions: FxHashMap<Sym, u32>,
+    /// Domains whose count was set, undoing included, the latest last.
+    log: Vec<Sym>,
+    /// How many changes were dropped from the log's front.
+    dropped: usize,
 }
 
 impl fmt::Debug for DomainCounts {
@@ -41,6 +48,7 @@ impl DomainCounts {
 
     /// Sets the pods in a domain; one that is not listed comes last.
     pub(super) fn set(&mut self, domain: Sym, pods: u32) {
+        self.note(domain);
         if let Some((_, count)) = self.position(domain).and_then(|at| self.list.get_mut(at)) {
             *count = pods;
             return;
@@ -57,10 +65,29 @@ impl DomainCounts {
     pub(super) fn pop(&mut self) {
         if let Some((domain, _)) = self.list.pop() {
             self.positions.remove(&domain);
+            self.note(domain);
         }
         if self.list.len() <= FEW {
             self.positions.clear();
         }
+    }
+
+    fn note(&mut self, domain: Sym) {
+        if self.log.len() >= LOG_LENGTH {
+            self.dropped += self.log.len();
+            self.log.clear();
+        }
+        self.log.push(domain);
+    }
+
+    /// How many changes there were.
+    pub(super) fn n_changes(&self) -> usize {
+        self.dropped + self.log.len()
+    }
+
+    /// The domains that changed after so many changes; `None` where that is not known any more.
+    pub(super) fn changed_since(&self, n_changes: usize) -> Option<&[Sym]> {
+        self.log.get(n_changes.checked_sub(self.dropped)?..)
     }
 
     /// All domains that are listed.

@@ -256,6 +256,17 @@ impl Snapshot {
         self.counts.get(counter.index()).into_iter().flat_map(DomainCounts::iter).filter(|(_, count)| *count > 0)
     }
 
+    /// How often the pods of a counter in some domain have changed, undoing included.
+    pub fn n_changes(&self, counter: CounterId) -> usize {
+        self.counts.get(counter.index()).map_or(0, DomainCounts::n_changes)
+    }
+
+    /// The domains in which the pods of a counter have changed after so many changes, some of them more than once; `None`
+    /// where that is not known any more.
+    pub fn changed_since(&self, counter: CounterId, n_changes: usize) -> Option<&[Sym]> {
+        self.counts.get(counter.index())?.changed_since(n_changes)
+    }
+
     /// Pods of a counter anywhere.
     pub fn total(&self, counter: CounterId) -> u32 {
         self.totals.get(counter.index()).copied().unwrap_or(0)

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use fixedbitset::FixedBitSet;
 use good_lp::{Expression, ProblemVariables, Solution, SolverModel, Variable, clarabel, constraint, variable};
 
+use super::patterns;
 use super::problem::{Consolidation, ExistingNode, Movable};
 use crate::numbers::float;
 use crate::tuning::consolidation::{BOUND_TOLERANCE, MOST_CELLS, ROUNDED};
@@ -36,32 +37,37 @@ pub struct Offer {
 pub fn lower_bound(problem: &Consolidation, offers: &[Offer]) -> f64 {
     let relaxed = Relaxed::new(problem, offers);
     let solved = relaxed.solve().unwrap_or_default();
-    let least = relaxed.value(&Duals::default()).max(relaxed.value(&solved));
+    let mut least = relaxed.value(&Duals::default()).max(relaxed.value(&solved));
+    if !solved.items.is_empty() {
+        least = patterns::improved(&relaxed, solved.items, least);
+    }
     least - ROUNDED * least.abs()
 }
 
 /// A bin, new or existing, or several that are alike.
-struct Sort {
-    count: f64,
-    cost: f64,
+pub(super) struct Sort {
+    pub(super) count: f64,
+    pub(super) cost: f64,
     /// What emptying it disrupts, and how many it holds of each item; `None` where it stays.
-    holds: Option<(f64, Vec<(u32, u32)>)>,
+    pub(super) holds: Option<(f64, Vec<(u32, u32)>)>,
     /// The stock that a new bin is of, or that emptying one adds to, by index.
-    stock: Option<usize>,
-    is_new: bool,
+    pub(super) stock: Option<usize>,
+    pub(super) is_new: bool,
     room: Vec<f64>,
+    pub(super) whole_room: Vec<i64>,
     /// Items that it has room for, and how many of each can come to it.
-    takes: Vec<(u32, f64)>,
+    pub(super) takes: Vec<(u32, f64)>,
 }
 
-struct Relaxed {
-    /// Sizes by item, in shares of the largest room.
+pub(super) struct Relaxed {
+    /// Sizes by item, in shares of the largest room, and as they are.
     sizes: Vec<Vec<f64>>,
-    sorts: Vec<Sort>,
+    pub(super) whole_sizes: Vec<Vec<i64>>,
+    pub(super) sorts: Vec<Sort>,
     /// New bins that there are of each stock.
-    stocks: Vec<f64>,
+    pub(super) stocks: Vec<f64>,
     /// More than the dual price of any item.
-    dearest: f64,
+    pub(super) dearest: f64,
 }
 
 /// Dual prices of items, and by bin those of its resources.
@@ -103,6 +109,8 @@ impl Relaxed {
             let amount = |at: usize| amounts.get(at).map_or(0.0, |amount| float((*amount).max(0)));
             scales.iter().enumerate().map(|(at, scale)| amount(at) / scale).collect()
         };
+        let whole =
+            |amounts: &[i64]| (0..n_resources).map(|at| amounts.get(at).map_or(0, |most| (*most).max(0))).collect();
         // How many there are of each item in bins that may be emptied.
         let mut totals = vec![0_u64; problem.items.len()];
         for &(item, count) in problem.bins.iter().filter(|bin| bin.pool.is_some()).flat_map(|bin| &bin.holds) {
@@ -163,6 +171,7 @@ impl Relaxed {
                 stock: key.supply.filter(|_| key.may_go).and_then(|supply| by_supply.get(&supply).copied()),
                 is_new: false,
                 room: in_shares(&bin.free),
+                whole_room: whole(&bin.free),
                 takes: counted(key.takes),
             });
         }
@@ -173,10 +182,13 @@ impl Relaxed {
             stock,
             is_new: true,
             room: in_shares(&offer.room),
+            whole_room: whole(&offer.room),
             takes: counted(takes(&offer.room, &[], &|item| offer.admits.contains(item))),
         }));
         let dearest = problem.bins.iter().map(|bin| bin.cost + problem.price * bin.disruption).sum::<f64>() + 1.0;
-        Relaxed { sizes: problem.items.iter().map(|item| in_shares(&item.size)).collect(), sorts, stocks, dearest }
+        let sizes = problem.items.iter().map(|item| in_shares(&item.size)).collect();
+        let whole_sizes = problem.items.iter().map(|item| item.size.clone()).collect();
+        Relaxed { sizes, whole_sizes, sorts, stocks, dearest }
     }
 
     /// Good prices, by the dual of the linear program. `None` where it is too large, or the solver finds none; and where there
@@ -275,18 +287,23 @@ impl Relaxed {
             .enumerate()
             .map(|(at, sort)| self.room_value(sort, &duals.items, duals.resources.get(at)))
             .collect();
+        self.sum(&duals.items, &room_values)
+    }
+
+    /// The bound that prices of items give, where the room of each sort is worth no more than so much at them.
+    pub(super) fn sum(&self, prices: &[f64], room_values: &[f64]) -> f64 {
         // The room of a new bin of unlimited stock has no higher value than the bin costs.
-        let unlimited = self.sorts.iter().zip(&room_values).filter(|(sort, _)| sort.is_new && sort.stock.is_none());
+        let unlimited = self.sorts.iter().zip(room_values).filter(|(sort, _)| sort.is_new && sort.stock.is_none());
         let scale = unlimited.filter(|(sort, value)| **value > sort.cost).map(|(sort, value)| sort.cost / value);
         let scale = scale.fold(1.0, f64::min);
-        let price = |item: u32| scale * duals.items.get(item as usize).copied().unwrap_or(0.0);
+        let price = |item: u32| scale * prices.get(item as usize).copied().unwrap_or(0.0);
         // One more of a stock saves the most by which the value of such a bin exceeds its cost.
         let mut scarce = vec![0.0_f64; self.stocks.len()];
-        for (sort, value) in self.sorts.iter().zip(&room_values).filter(|(sort, _)| sort.is_new) {
+        for (sort, value) in self.sorts.iter().zip(room_values).filter(|(sort, _)| sort.is_new) {
             let over = scale * value - sort.cost;
             sort.stock.and_then(|at| scarce.get_mut(at)).into_iter().for_each(|most| *most = most.max(over));
         }
-        let least = self.sorts.iter().zip(&room_values).map(|(sort, value)| {
+        let least = self.sorts.iter().zip(room_values).map(|(sort, value)| {
             let stays = sort.cost - scale * value;
             match (&sort.holds, sort.is_new) {
                 (Some((disruption, holds)), _) => {

@@ -11,11 +11,12 @@
 //!    bins back and empties others (ruin and recreate: Schrimpf et al., 2000), and takes what is worse for a while, less
 //!    so towards its end (simulated annealing).
 //!
-//! `bound` says what no consolidation costs less than, by dual prices.
+//! `bound` says what no consolidation costs less than, by dual prices; `patterns` betters these prices.
 //!
 //! Work is counted, never timed, and random numbers come from a fixed seed: the same problem has the same answer.
 
 mod bound;
+mod patterns;
 mod placement;
 mod problem;
 mod search;

@@ -366,3 +366,22 @@ fn items_come_to_new_bins_where_that_costs_less_than_their_bin() {
     let found = consolidate(&problem, None, WORK);
     assert_eq!((found.emptied, found.anew, found.saved), (vec![0], vec![2], 2.5));
 }
+
+#[test]
+fn room_for_one_and_a_part_of_another_is_room_for_one_in_the_bound() {
+    // Of 7 and 6 one has room in 11: two of these take two whole items of the four, and nearly all of them in fractions.
+    let stays = ExistingNode { free: vec![11], ..ExistingNode::default() };
+    let mut bins = vec![stays.clone(), stays];
+    bins.extend([0, 1, 0, 1].map(|held| bin(1.0, 0.0, &[(held, 1)], 0)));
+    let n_bins = bins.len();
+    let problem = Consolidation {
+        items: vec![item(7, n_bins), item(6, n_bins)],
+        bins,
+        price: 0.0,
+        most: vec![u32::MAX],
+        stocks: Vec::new(),
+    };
+    let bound = lower_bound(&problem, &[]);
+    assert!(bound > 1.999 && bound <= 2.0, "{bound}");
+    assert!((4.0 - best(&problem) - 2.0).abs() < 1e-9);
+}

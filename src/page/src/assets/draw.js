@@ -1,6 +1,8 @@
 const byId = (id) => document.getElementById(id);
 const whole = new Intl.NumberFormat("en");
-const dollars = (value) => "$" + (value >= 100 ? whole.format(Math.round(value)) : value.toFixed(value >= 10 ? 2 : 3));
+const dollars = (value) => "$" + (value === 0 ? "0" : value >= 100 ? whole.format(Math.round(value)) : value.toFixed(value >= 10 ? 2 : 3));
+// One digit after the point, where that is still something.
+const amount = (value) => (value >= 1000 ? whole.format(Math.round(value)) : value.toFixed(1));
 const percent = (part, of) => (of > 0 ? Math.round((100 * part) / of) + "%" : "–");
 const KINDS = [["reserved", "On slots"], ["on-demand", "On-demand"], ["spot", "Spot"], ["other", "Not of a NodePool"]];
 const BAD = new Set(["PodsFailed", "PodsStay", "LaunchRefused", "Interrupted", "MachineDied", "NodesLost"]);
@@ -39,8 +41,8 @@ function drawFigures() {
     ["Cost an hour", dollars(now.price), "slots aside"],
     ["Without reservations", dollars(now.without), now.without > now.price ? dollars(now.without - now.price) + " more" : "the same"],
     ["Pods on nodes", whole.format(now.running), now.waiting ? whole.format(now.waiting) + " waiting" : "none waiting"],
-    ["CPU used", percent(now.cpuUsed, now.cpu), (now.cpuUsed / 1000).toFixed(1) + " of " + (now.cpu / 1000).toFixed(1)],
-    ["Memory used", percent(now.memoryUsed, now.memory), (now.memoryUsed / 1024).toFixed(0) + " of " + (now.memory / 1024).toFixed(0) + " GiB"],
+    ["CPU used", percent(now.cpuUsed, now.cpu), amount(now.cpuUsed / 1000) + " of " + amount(now.cpu / 1000)],
+    ["Memory used", percent(now.memoryUsed, now.memory), whole.format(Math.round(now.memoryUsed / 1024)) + " of " + whole.format(Math.round(now.memory / 1024)) + " GiB"],
   ];
   if (now.total) figures.push(["Slots used", whole.format(now.used) + " of " + whole.format(now.total), ""]);
   const list = byId("figures");
@@ -175,23 +177,43 @@ function barOf(name, node) {
   return bar;
 }
 
+// Workloads that wait, those with the same reason together: in a cluster that is full, many wait for one.
+function waitingByReason() {
+  const reasons = new Map();
+  for (const group of state.waiting.values()) {
+    const known = reasons.get(group.why);
+    if (known) known.push(group);
+    else reasons.set(group.why, [group]);
+  }
+  const pods = (groups) => groups.reduce((sum, group) => sum + group.pods, 0);
+  for (const groups of reasons.values()) groups.sort((a, b) => b.pods - a.pods || (a.of < b.of ? -1 : 1));
+  return [...reasons.values()].sort((a, b) => pods(b) - pods(a) || (a[0].of < b[0].of ? -1 : 1));
+}
+
+const REASONS = 8;
+const WORKLOADS = 6;
+
 function drawWaiting() {
-  const groups = [...state.waiting.values()].sort((a, b) => b.pods - a.pods || (a.of < b.of ? -1 : 1));
-  byId("waiting").hidden = !groups.length;
-  const text = JSON.stringify(groups);
+  const reasons = waitingByReason();
+  byId("waiting").hidden = !reasons.length;
+  const text = JSON.stringify(reasons);
   if (byId("waiting-list").dataset.groups === text) return;
   byId("waiting-list").dataset.groups = text;
   const focused = byId("waiting-list").contains(document.activeElement) ? document.activeElement.textContent : null;
-  byId("waiting-list").replaceChildren(...groups.slice(0, 12).map((group) => {
+  const left = reasons.slice(REASONS).reduce((sum, groups) => sum + groups.length, 0);
+  byId("waiting-list").replaceChildren(...reasons.slice(0, REASONS).map((groups) => {
     const item = element("li");
-    const open = element("button", group.of);
-    open.type = "button";
-    open.addEventListener("click", () => openWaiting(group));
     const head = element("h3");
-    head.append(open, element("span", " " + whole.format(group.pods) + (group.pods === 1 ? " pod" : " pods")));
-    item.append(head, element("p", group.why || "nothing was said yet: a node is on its way, or the next plan looks"));
+    groups.slice(0, WORKLOADS).forEach((group, index) => {
+      const open = element("button", group.of);
+      open.type = "button";
+      open.addEventListener("click", () => openWaiting(group));
+      head.append(index ? ", " : "", open, element("span", " " + whole.format(group.pods) + (group.pods === 1 ? " pod" : " pods")));
+    });
+    if (groups.length > WORKLOADS) head.append(element("span", " and " + whole.format(groups.length - WORKLOADS) + (groups.length === WORKLOADS + 1 ? " workload more" : " workloads more")));
+    item.append(head, element("p", groups[0].why || "nothing was said yet: a node is on its way, or the next plan looks"));
     return item;
-  }), ...(groups.length > 12 ? [element("li", "and " + whole.format(groups.length - 12) + " workloads more")] : []));
+  }), ...(left ? [element("li", "and " + whole.format(left) + (left === 1 ? " workload more" : " workloads more"))] : []));
   if (focused !== null) [...byId("waiting-list").querySelectorAll("button")].find((button) => button.textContent === focused)?.focus();
 }
 
@@ -219,10 +241,21 @@ function drawTable(id, heads, rows, open) {
   if (focused !== null) [...table.querySelectorAll("button")].find((button) => button.textContent === focused)?.focus();
 }
 
-// The node that a sentence is about, if it is there.
-function nodeIn(message) {
-  for (const word of message.split(/[\s,;:()]+/)) if (state.nodes.has(word)) return word;
-  return null;
+// A sentence, in which each thing that is there opens its details.
+function linked(message) {
+  const out = element("span");
+  for (const part of message.split(/([\s,;:()]+)/)) {
+    const open = state.nodes.has(part) ? openNode : state.slots.has(part) ? openSlots : state.rooms.has(part) ? openRoom : null;
+    if (!open) {
+      out.append(part);
+      continue;
+    }
+    const button = element("button", part, "said");
+    button.type = "button";
+    button.addEventListener("click", () => open(part));
+    out.append(button);
+  }
+  return out;
 }
 
 let saidLast;
@@ -233,13 +266,7 @@ function drawSaid() {
   saidLast = last;
   byId("said").replaceChildren(...state.said.toReversed().map((said) => {
     const item = element("li", undefined, BAD.has(said.event) ? "bad" : said.event);
-    const about = nodeIn(said.message);
-    const text = about ? element("button", said.message, "said") : element("span", said.message);
-    if (about) {
-      text.type = "button";
-      text.addEventListener("click", () => openNode(about));
-    }
-    item.append(element("time", time(said.at)), text);
+    item.append(element("time", time(said.at)), linked(said.message));
     return item;
   }));
 }
@@ -254,12 +281,13 @@ const plots = [];
 function drawPlots() {
   const host = byId("plots");
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  PLOTS.forEach(([title, unit, lines], index) => {
-    if (!host.children[index]) {
-      const figure = element("figure");
-      figure.append(element("figcaption", title));
-      host.append(figure);
-    }
+  // All of them are there before any is measured: one alone is as wide as the page.
+  for (const [title] of PLOTS.slice(host.children.length)) {
+    const figure = element("figure");
+    figure.append(element("figcaption", title));
+    host.append(figure);
+  }
+  PLOTS.forEach(([, unit, lines], index) => {
     const figure = host.children[index];
     const width = Math.max(240, figure.clientWidth);
     const data = [state.history.map((now) => now.at / 1000), ...lines.map(([, , of]) => state.history.map(of))];

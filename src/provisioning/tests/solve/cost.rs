@@ -19,6 +19,25 @@ fn node_cost_makes_fewer_and_larger_nodes() {
 }
 
 #[test]
+fn a_slot_stays_free_where_its_node_costs_more_than_it_saves() {
+    let plan = |pods, node_cost| {
+        let mut world = mk_world();
+        world.options.node_cost = milli(node_cost);
+        world.options.effort = Effort::Default;
+        world.mk_pool("default");
+        world.mk_type("small", 1).reserved("a", "cr-small", 1, 200);
+        world.mk_type("medium", 4).reserved("a", "cr-medium", 1, 500);
+        world.mk_type("large", 12).on_demand("a", 173);
+        world.mk_pods("web", pods, &pod(900));
+        world.plan().claims()
+    };
+    // Both slots would serve five of six, and cost two nodes beside the one that is paid for anyway.
+    assert_eq!(plan(6, 70), ["1 × large on-demand a: web:6"]);
+    assert_eq!(plan(6, 0).len(), 3, "they cost nothing");
+    assert_eq!(plan(4, 70), ["1 × medium cr-medium a: web:4"], "it saves a node that is paid for");
+}
+
+#[test]
 fn the_last_node_is_no_larger_than_its_pods_need() {
     let mut world = mk_world();
     world.mk_pool("default");

@@ -209,6 +209,30 @@ pub fn may_be_planned_again(status: &Status) -> bool {
     status.phase == Phase::Waiting && is_taken && status.current_owners.is_empty()
 }
 
+/// How long room is seen as taken until the Reservation is planned again: what is told late may put it right.
+const TAKEN_FOR: i64 = 10;
+
+/// When a Reservation whose room was taken gives its node up; `None` where it does not.
+pub fn gives_up_at(status: &Status) -> Option<i64> {
+    let ready = status.ready.as_ref().filter(|_| may_be_planned_again(status))?;
+    Some(ready.last_transition.saturating_add(TAKEN_FOR))
+}
+
+/// A Reservation whose room was taken is without a node again, and says why.
+pub fn planned_again(status: &Status, now: i64) -> Status {
+    let mut next = status.clone();
+    if !may_be_planned_again(status) {
+        return next;
+    }
+    let node = next.node.take().unwrap_or_default();
+    next.phase = Phase::Pending;
+    next.ready = None;
+    (next.allocatable, next.allocated) = (Resources::new(), Resources::new());
+    let message = format!("pods that are not its owners took the room that it held on node {node}");
+    set(&mut next.scheduled, false, UNSCHEDULABLE, message, now);
+    next
+}
+
 /// Whether it may be deleted: spent or expired for longer than `after`, or its node is gone, too. One that failed for
 /// another reason is left to people.
 pub fn is_garbage(status: &Status, is_node_lost: bool, after: Duration, now: i64) -> bool {

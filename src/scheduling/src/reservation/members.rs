@@ -1,5 +1,7 @@
 //! Pending pods by name, taken out of their rows one after another.
 
+use std::sync::Arc;
+
 use berth_model::{Cluster, MemberRun, Sym};
 
 /// A pending pod.
@@ -7,7 +9,7 @@ use berth_model::{Cluster, MemberRun, Sym};
 pub(crate) struct Member {
     pub(crate) namespace: Sym,
     /// The name, without the namespace.
-    pub(crate) name: Box<str>,
+    pub(crate) name: Arc<str>,
     /// Index of its label set.
     pub(crate) labels: u32,
 }
@@ -48,7 +50,7 @@ pub(crate) fn take(cluster: &mut Cluster, rows: &[u32], mut count: usize) -> Vec
     taken
 }
 
-fn next_of(run: &mut MemberRun) -> Option<Box<str>> {
+fn next_of(run: &mut MemberRun) -> Option<Arc<str>> {
     match &mut run.numbers {
         None => Some(run.name.clone()),
         Some((_, 0)) => None,

@@ -53,7 +53,7 @@ impl Scheduler<'_> {
         let assessed = self.with_index(id, |scheduler, index| {
             let cells = scheduler.feasible(index);
             let lots: Vec<Lot<'_>> = cells.iter().map(|cell| Lot::from(*cell)).collect();
-            let shared: Vec<Shared> = scheduler.scores(&index.shape, &lots);
+            let shared: Vec<Shared> = scheduler.scores(&index.shape, &lots, None);
             let mut of_node: BTreeMap<usize, Shared> = BTreeMap::new();
             for (cell, shared) in cells.iter().zip(shared) {
                 of_node.extend(index.nodes(cell, &scheduler.groups).into_iter().map(|node| (node, shared)));

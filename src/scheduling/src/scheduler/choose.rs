@@ -1,12 +1,15 @@
 //! The best node for a class now: raw scores of cells, normalised over those that are feasible.
 
+use std::cell::OnceCell;
+
 use berth_model::{ClassId, CounterId, MemberKind, Sym};
 use rustc_hash::FxHashSet;
 
 use super::Scheduler;
+use super::buckets::Buckets;
 use super::groups::stands;
 use super::index::{Cell, CellKey, Index};
-use super::shape::{ABSENT, Beside, CountedBy, Shape, Values};
+use super::shape::{ABSENT, Beside, CountedBy, Counts, Shape, Values};
 use crate::{reservation, score};
 
 /// A class that may draw from more Reservations than this is looked at with all nodes.
@@ -57,12 +60,44 @@ impl Scheduler<'_> {
         if let Ok(chosen) = self.choose_shared(id) {
             return chosen;
         }
-        self.with_index(id, |scheduler, index| {
-            let cells = scheduler.feasible(index);
+        let mut index = self.take_index(id)?;
+        let mut cache = std::mem::take(&mut index.buckets);
+        let version = (self.groups.version(), u64::MAX);
+        let known = self.merges_cells.then(|| cache.take_for(&index.shape, version, &index, &self.state));
+        let buckets = known.flatten();
+        let chosen = if let Some(buckets) = &buckets {
+            self.best_of_buckets(&index, buckets)
+        } else {
+            let cells = self.feasible(&index);
             let lots: Vec<Lot<'_>> = cells.iter().map(|cell| Lot::from(*cell)).collect();
             let best = cells.iter().map(|cell| Index::best(cell));
-            scheduler.best_of(&index.shape, &lots, best)
-        })?
+            self.best_of(&index.shape, &lots, None, best)
+        };
+        cache.keep(buckets);
+        index.buckets = cache;
+        self.keep_index(self.index_of(id), index);
+        chosen
+    }
+
+    fn best_of_buckets(&self, index: &Index, buckets: &Buckets) -> Option<usize> {
+        let (shape, counts) = (&index.shape, &buckets.counts);
+        let values = shape.values_with(&self.state, counts, |rule| index.least_on_hosts(rule, |_| None));
+        let of_all = OnceCell::new();
+        let (mut lots, mut best) = (Vec::new(), Vec::new());
+        for (_, bucket, key) in buckets.iter(index) {
+            let is_admitted = match key.alone {
+                None => shape.obstacle_with(&values, counts, &key.domains, |id| on_host(shape, key, id)).is_none(),
+                Some(node) => {
+                    let values = of_all.get_or_init(|| self.values(index));
+                    self.world().obstacle(index, values, node as usize).is_none()
+                }
+            };
+            if bucket.nodes > 0 && is_admitted {
+                lots.push(Lot { key, nodes: bucket.nodes });
+                best.push(bucket.best(|_| None));
+            }
+        }
+        self.best_of(shape, &lots, Some(counts), best.into_iter())
     }
 
     /// The best node of all, where it is known which is the best of each lot: its own score, and its rank.
@@ -70,9 +105,10 @@ impl Scheduler<'_> {
         &self,
         shape: &Shape,
         lots: &[Lot<'_>],
+        counts: Option<&Counts>,
         best: impl Iterator<Item = Option<(i64, u64)>>,
     ) -> Option<usize> {
-        let totals = best.zip(self.scores(shape, lots)).filter_map(|(best, shared)| {
+        let totals = best.zip(self.scores(shape, lots, counts)).filter_map(|(best, shared)| {
             let (own, rank) = best?;
             Some((std::cmp::Reverse(shared.total() + own), rank))
         });
@@ -141,12 +177,13 @@ impl Scheduler<'_> {
         index.cells.iter().filter(admits).collect()
     }
 
-    /// The scores that the nodes of each lot share, normalised over all of the lots.
-    pub(super) fn scores(&self, shape: &Shape, cells: &[Lot<'_>]) -> Vec<Shared> {
+    /// The scores that the nodes of each lot share, normalised over all of the lots. Pods by domain are read where they are not
+    /// known.
+    pub(super) fn scores(&self, shape: &Shape, cells: &[Lot<'_>], counts: Option<&Counts>) -> Vec<Shared> {
         let most_taints = cells.iter().map(|cell| cell.key.taints).max().unwrap_or(0);
         let most_affinity = cells.iter().map(|cell| cell.key.affinity).max().unwrap_or(0);
-        let spread = self.spread(shape, cells);
-        let pods = self.drawn(shape, cells);
+        let spread = self.spread(shape, cells, counts);
+        let pods = self.drawn(shape, cells, counts);
         let has_preferences = !shape.spec.preferred_terms.is_empty();
         let offers: Vec<_> = cells.iter().map(|cell| cell.key.offer.unwrap_or_default()).collect();
         let reservations = reservation::normalized(&reservation::raw_scores(&offers));
@@ -165,7 +202,7 @@ impl Scheduler<'_> {
 
     // PodTopologySpread of `ScheduleAnyway` constraints.
     #[expect(clippy::cast_possible_truncation, reason = "kube-scheduler's own arithmetic")]
-    fn spread(&self, shape: &Shape, cells: &[Lot<'_>]) -> Vec<i64> {
+    fn spread(&self, shape: &Shape, cells: &[Lot<'_>], counts: Option<&Counts>) -> Vec<i64> {
         if shape.soft.is_empty() {
             return vec![0; cells.len()];
         }
@@ -189,12 +226,12 @@ impl Scheduler<'_> {
                 }
             };
             let weight = score::spread_weight(domains);
-            let counts = shape.by_domain(&self.state, soft.rule.counter, place);
+            let count_in = self.count_in(shape, counts, soft.rule.counter, place);
             for (raw, cell) in raw.iter_mut().zip(cells) {
                 let Some(domain) = domain(cell, place) else { continue };
                 let pods = match place {
                     CountedBy::Host => on_host(shape, cell.key, soft.rule.counter),
-                    CountedBy::Key(_) => counts.get(domain as usize).copied().unwrap_or(0),
+                    CountedBy::Key(_) => count_in(domain),
                 };
                 *raw += score::spread_cost(pods, soft.max_skew, weight);
             }
@@ -206,21 +243,33 @@ impl Scheduler<'_> {
         raw.into_iter().map(|raw| score::normalize_spread(raw, least, most)).collect()
     }
 
+    // How many pods of a counter there are in a domain.
+    fn count_in<'c>(
+        &self,
+        shape: &Shape,
+        counts: Option<&'c Counts>,
+        counter: CounterId,
+        place: CountedBy,
+    ) -> impl Fn(u32) -> u32 + 'c {
+        let all = if counts.is_none() { shape.by_domain(&self.state, counter, place) } else { Vec::new() };
+        move |domain| match (counts, place) {
+            (Some(counts), CountedBy::Key(key)) => counts.of(counter, key, domain),
+            _ => all.get(domain as usize).copied().unwrap_or(0),
+        }
+    }
+
     // InterPodAffinity.
-    fn drawn(&self, shape: &Shape, cells: &[Lot<'_>]) -> Vec<i64> {
+    fn drawn(&self, shape: &Shape, cells: &[Lot<'_>], counts: Option<&Counts>) -> Vec<i64> {
         let mut raw = vec![0_i64; cells.len()];
         for &(counter, place, weight) in &shape.drawn {
             if shape.total(&self.state, counter) == 0 {
                 continue;
             }
-            let counts = shape.by_domain(&self.state, counter, place);
+            let count_in = self.count_in(shape, counts, counter, place);
             for (raw, cell) in raw.iter_mut().zip(cells) {
                 let pods = match place {
                     CountedBy::Host => on_host(shape, cell.key, counter),
-                    CountedBy::Key(at) => {
-                        let domain = cell.key.domains.get(at).copied().unwrap_or(ABSENT);
-                        counts.get(domain as usize).copied().unwrap_or(0)
-                    }
+                    CountedBy::Key(at) => count_in(cell.key.domains.get(at).copied().unwrap_or(ABSENT)),
                 };
                 *raw = raw.saturating_add(weight.saturating_mul(i64::from(pods)));
             }

@@ -1,6 +1,6 @@
 //! Reservations come to nodes and leave them, and pods draw from them.
 
-use berth_model::{Assigned, ClassId, HeldUnits, Holding, KeyedMap, MemberKind, Phase, Reservation};
+use berth_model::{Assigned, ClassId, HeldUnits, Holding, MemberKind, Phase, Reservation};
 use rustc_hash::FxHashMap;
 
 use super::{Eviction, Scheduler};
@@ -20,7 +20,8 @@ impl Members {
         }
         let pending = |(_, known): &(u32, &Reservation)| known.phase == Phase::Pending;
         let names = (0_u32..).zip(&cluster.reservations).filter(pending);
-        let ids: KeyedMap<&str, u32> = names.map(|(id, known)| (cluster.symbols.text(known.name), id)).collect();
+        let mut ids = cluster.keyed_map();
+        ids.extend(names.map(|(id, known)| (cluster.symbols.text(known.name), id)));
         for (class, id) in universe.classes.iter().zip(0..) {
             if class.kind != MemberKind::Reservation {
                 continue;

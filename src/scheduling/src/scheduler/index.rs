@@ -10,6 +10,7 @@ use fixedbitset::FixedBitSet;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
+use super::buckets::BucketCache;
 use super::groups::{Change, Groups, named_nodes, names_nodes, stands};
 use super::images::NodeImages;
 use super::look::{Verdicts, admits, image_locality, image_weights, placed, verdict};
@@ -18,6 +19,9 @@ use crate::node_fit::{NodeFit, Seen};
 use crate::node_tables::add_to;
 use crate::reservation::NodeOffer;
 use crate::score;
+
+/// So many of the latest changes of cells are known.
+const LOG_LENGTH: usize = 1024;
 
 /// What sets cells apart: all that scores normalise over, and all that topology decides by.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -79,6 +83,11 @@ pub(super) struct Index {
     cursor: usize,
     /// [`Groups::version`] when it was last looked at which nodes there are.
     version: u64,
+    /// Cells that have changed, the latest last, and how many changes were dropped from the front.
+    changed: Vec<u32>,
+    dropped: usize,
+    /// Cells in the eyes of the classes that asked last.
+    pub(super) buckets: BucketCache,
 }
 
 /// Nodes that a class looks at one by one.
@@ -156,6 +165,9 @@ impl Index {
             image_weights: SmallVec::new(),
             cursor: 0,
             version: world.groups.version(),
+            changed: Vec::new(),
+            dropped: 0,
+            buckets: BucketCache::default(),
         };
         index.shape.discount = world.discount_of(&index.shape);
         index
@@ -174,6 +186,7 @@ impl Index {
         self.cells.clear();
         self.cell_ids.clear();
         self.spare.clear();
+        self.buckets.clear();
         self.tallies.iter_mut().for_each(BTreeMap::clear);
         self.cursor = world.groups.now();
         self.claim_users = self.users_now(world);
@@ -226,6 +239,7 @@ impl Index {
             return;
         }
         let mut units = self.drawn_from(world);
+        self.buckets.clear();
         self.shape = shape;
         self.shape.discount = world.discount_of(&self.shape);
         units.extend(self.drawn_from(world));
@@ -308,6 +322,7 @@ impl Index {
         self.forget(unit);
         let Some((found, key)) = self.look(unit, world) else { return };
         let cell = self.cell(key);
+        self.note(cell);
         if let Some(known) = self.cells.get_mut(cell as usize) {
             known.ordered.insert((Reverse(found.own), found.first, unit));
             known.nodes += u64::from(found.nodes);
@@ -400,7 +415,11 @@ impl Index {
                 }
             }
         }
-        if let Some(old) = self.entries.remove(&unit)
+        let old = self.entries.remove(&unit);
+        if let Some(old) = &old {
+            self.note(old.cell);
+        }
+        if let Some(old) = old
             && let Some(cell) = self.cells.get_mut(old.cell as usize)
         {
             cell.ordered.remove(&(Reverse(old.own), old.first, unit));
@@ -410,6 +429,24 @@ impl Index {
                 self.spare.push(old.cell);
             }
         }
+    }
+
+    fn note(&mut self, cell: u32) {
+        if self.changed.len() >= LOG_LENGTH {
+            self.dropped += self.changed.len();
+            self.changed.clear();
+        }
+        self.changed.push(cell);
+    }
+
+    /// How often cells have changed.
+    pub(super) fn n_changes(&self) -> usize {
+        self.dropped + self.changed.len()
+    }
+
+    /// The cells that changed after so many changes; `None` where that is not known any more.
+    pub(super) fn changed_since(&self, n_changes: usize) -> Option<&[u32]> {
+        self.changed.get(n_changes.checked_sub(self.dropped)?..)
     }
 
     fn cell(&mut self, key: CellKey) -> u32 {

@@ -8,6 +8,7 @@
 
 mod assess;
 mod bindings;
+mod buckets;
 mod choose;
 mod counted;
 mod diagnose;
@@ -130,6 +131,8 @@ pub struct Scheduler<'a> {
     sharers: Sharers,
     /// Whether classes share indexes.
     shares: bool,
+    /// Whether cells that a class cannot tell apart are looked at together where there are many.
+    merges_cells: bool,
     indexes: FxHashMap<IndexId, (u64, Index)>,
     /// Entries of all indexes.
     entries: usize,
@@ -187,6 +190,7 @@ impl<'a> Scheduler<'a> {
             views: Views::new(cluster, universe, false),
             sharers: Sharers::default(),
             shares: true,
+            merges_cells: true,
             indexes: FxHashMap::default(),
             entries: 0,
             asked: 0,
@@ -223,6 +227,13 @@ impl<'a> Scheduler<'a> {
     #[must_use]
     pub fn with_own_indexes(mut self) -> Self {
         self.shares = false;
+        self
+    }
+
+    /// With each domain looked at by itself, however many there are: the same decisions, dearer.
+    #[must_use]
+    pub fn with_single_cells(mut self) -> Self {
+        self.merges_cells = false;
         self
     }
 

@@ -92,6 +92,7 @@ impl<'a> Scheduler<'a> {
             views: paused.views,
             sharers: paused.sharers,
             shares: paused.shares,
+            merges_cells: true,
             indexes: paused.indexes,
             entries: paused.entries,
             asked: paused.asked,
@@ -135,13 +136,14 @@ impl<'a> Scheduler<'a> {
         self.launchable = launchable;
     }
 
-    /// Works off the queue, and takes everything back. `None` where others would give way, or room would be held.
+    /// Works off the queue, and takes everything back. `None` where others would give way, or room would be held; the latter
+    /// is no matter where nobody may preempt.
     pub fn try_out(&mut self, queue: Queue) -> Option<Trial> {
         let (mark, allowed) = (self.begin_trial(), self.allowed.clone());
         let left = self.run(queue);
+        let holds_room = !self.off.is_empty() || !self.nominated.is_empty();
         let is_plain = self.evicted.is_empty()
-            && self.off.is_empty()
-            && self.nominated.is_empty()
+            && !(queue.preempts && holds_room)
             && self.replacements.waiting.is_empty()
             && self.bound_to.is_empty();
         let trial = is_plain.then(|| Trial { left, placements: self.placed_by_row() });

@@ -245,7 +245,7 @@ impl Scheduler<'_> {
             is_about_some
                 && budget.namespace == pod.namespace
                 && budget.selector.matches(labels, &self.cluster.symbols)
-                && !budget.disrupted.contains(&pod.name)
+                && !budget.disrupted.iter().any(|name| **name == *pod.name)
         });
         protects.map(|(at, _)| at).collect()
     }

@@ -1,5 +1,6 @@
 //! What a class asks of topology, with its rules sorted by where they are counted: by the domains of a key, or by node.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use berth_model::{ClassId, Cluster, Constraint, CounterId, PodSpec, Snapshot, Sym, Universe};
@@ -44,6 +45,14 @@ pub(super) struct SpreadRule {
     least_is_zero: bool,
 }
 
+/// The rules of a shape that a rule is among.
+#[derive(Clone, Copy, Debug)]
+enum RuleList {
+    Spread,
+    Affinity,
+    AntiAffinity,
+}
+
 /// Pods that are taken to be on one node beside those that are counted.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Beside {
@@ -71,6 +80,18 @@ pub(super) struct Shape {
     pub(super) drawn: Vec<(CounterId, CountedBy, i64)>,
     /// Pods in `state` that do not count for the class.
     pub(super) discount: Discount,
+}
+
+/// Pods by domain, of each counter on a key that rules and scores read.
+#[derive(Clone, Debug)]
+pub(super) struct Counts {
+    /// The counters, each with the position of its key.
+    pub(super) counters: Vec<(CounterId, usize)>,
+    /// By counter and domain.
+    pods: Vec<Vec<u32>>,
+    /// By spread rule on a key: how many of the domains that it looks at have how many pods; with its counter's position.
+    tallies: Vec<Option<(usize, BTreeMap<u32, u32>)>>,
+    eligible: Vec<FixedBitSet>,
 }
 
 /// What the rules read, at one moment.
@@ -325,17 +346,11 @@ impl Shape {
             }
             counts
         };
-        let is_anywhere = |rule: &Rule| {
-            self.total(state, rule.counter) > 0 || beside.pods.get(&rule.counter).is_some_and(|pods| *pods > 0)
-        };
         let mut values = Values {
             spread: self.spread.iter().map(|spread| read(&spread.rule)).collect(),
             affinity: self.affinity.iter().map(read).collect(),
             anti_affinity: self.anti_affinity.iter().map(read).collect(),
-            least: Vec::with_capacity(self.spread.len()),
-            is_first: self.affinity.iter().all(|rule| rule.counts_self && !is_anywhere(rule)),
-            is_indifferent: self.affinity.is_empty()
-                && self.anti_affinity.iter().all(|rule| rule.is_others && self.total(state, rule.counter) == 0),
+            ..self.values_without(state, beside)
         };
         for (at, spread) in self.spread.iter().enumerate() {
             let (least, domains) = match spread.rule.place {
@@ -347,8 +362,73 @@ impl Shape {
                     (eligible().min().unwrap_or(0), n_domains)
                 }
             };
-            let is_zero = spread.least_is_zero || domains < spread.min_domains;
-            values.least.push(if is_zero { 0 } else { least });
+            values.least.push(spread.least(least, domains));
+        }
+        values
+    }
+
+    // What rules read that is not by domain.
+    fn values_without(&self, state: &Snapshot, beside: &Beside) -> Values {
+        let is_anywhere = |rule: &Rule| {
+            self.total(state, rule.counter) > 0 || beside.pods.get(&rule.counter).is_some_and(|pods| *pods > 0)
+        };
+        Values {
+            least: Vec::with_capacity(self.spread.len()),
+            is_first: self.affinity.iter().all(|rule| rule.counts_self && !is_anywhere(rule)),
+            is_indifferent: self.affinity.is_empty()
+                && self.anti_affinity.iter().all(|rule| rule.is_others && self.total(state, rule.counter) == 0),
+            ..Values::default()
+        }
+    }
+
+    /// Whether some rule or score counts pods by the domains of a key.
+    pub(super) fn counts_by_key(&self) -> bool {
+        self.counters_by_key().next().is_some()
+    }
+
+    fn counters_by_key(&self) -> impl Iterator<Item = (CounterId, usize)> + '_ {
+        let rules = self.spread.iter().chain(&self.soft).map(|spread| &spread.rule);
+        let rules = rules.chain(&self.affinity).chain(&self.anti_affinity).map(|rule| (rule.counter, rule.place));
+        let all = rules.chain(self.drawn.iter().map(|&(counter, place, _)| (counter, place)));
+        all.filter_map(|(counter, place)| match place {
+            CountedBy::Key(at) => Some((counter, at)),
+            CountedBy::Host => None,
+        })
+    }
+
+    /// By key: whether domains with as many pods are alike. Preferred spreads ask how many different ones there are.
+    pub(super) fn merges_domains(&self) -> SmallVec<[bool; 2]> {
+        let is_soft = |at: usize| self.soft.iter().any(|soft| soft.rule.place == CountedBy::Key(at));
+        (0..self.keys.len()).map(|at| !is_soft(at)).collect()
+    }
+
+    /// By key: how many domains have a number.
+    pub(super) fn n_domains(&self) -> impl Iterator<Item = usize> {
+        self.domains.iter().map(|domains| domains.len())
+    }
+
+    /// The number of a domain of the key at a position.
+    pub(super) fn domain(&self, key: usize, name: Sym) -> Option<u32> {
+        self.domains.get(key)?.id(name)
+    }
+
+    /// What decides beside counts by domain: [`Shape::obstacle_with`] asks for it.
+    pub(super) fn values_with(
+        &self,
+        state: &Snapshot,
+        counts: &Counts,
+        least_on_hosts: impl Fn(usize) -> (u32, u32),
+    ) -> Values {
+        let mut values = self.values_without(state, &Beside::default());
+        for (at, (spread, tally)) in self.spread.iter().zip(&counts.tallies).enumerate() {
+            let (least, domains) = match tally {
+                None => least_on_hosts(at),
+                Some((_, tally)) => {
+                    let n_domains = u32::try_from(spread.eligible.count_ones(..)).unwrap_or(u32::MAX);
+                    (tally.keys().next().copied().unwrap_or(0), n_domains)
+                }
+            };
+            values.least.push(spread.least(least, domains));
         }
         values
     }
@@ -362,15 +442,42 @@ impl Shape {
         on_host: impl Fn(CounterId) -> u32,
     ) -> Option<Obstacle> {
         // `None`: the node lacks the key.
-        let count = |rule: &Rule, counts: &Vec<u32>| match rule.place {
+        let count = |list: RuleList, at: usize, rule: &Rule| match rule.place {
             CountedBy::Host => Some(on_host(rule.counter)),
-            CountedBy::Key(at) => {
-                let domain = domains.get(at).copied().filter(|domain| *domain != ABSENT)?;
-                Some(counts.get(domain as usize).copied().unwrap_or(0))
+            CountedBy::Key(key) => {
+                let domain = domains.get(key).copied().filter(|domain| *domain != ABSENT)?;
+                let counts = match list {
+                    RuleList::Spread => &values.spread,
+                    RuleList::Affinity => &values.affinity,
+                    RuleList::AntiAffinity => &values.anti_affinity,
+                };
+                Some(counts.get(at).and_then(|counts| counts.get(domain as usize)).copied().unwrap_or(0))
             }
         };
-        for ((spread, counts), least) in self.spread.iter().zip(&values.spread).zip(&values.least) {
-            let Some(count) = count(&spread.rule, counts) else { return Some(Obstacle::SpreadKey) };
+        self.obstacle_by(values, count)
+    }
+
+    /// The same where pods by domain are those of `counts`.
+    pub(super) fn obstacle_with(
+        &self,
+        values: &Values,
+        counts: &Counts,
+        domains: &[u32],
+        on_host: impl Fn(CounterId) -> u32,
+    ) -> Option<Obstacle> {
+        self.obstacle_by(values, |_, _, rule| match rule.place {
+            CountedBy::Host => Some(on_host(rule.counter)),
+            CountedBy::Key(key) => {
+                let domain = domains.get(key).copied().filter(|domain| *domain != ABSENT)?;
+                Some(counts.of(rule.counter, key, domain))
+            }
+        })
+    }
+
+    // `count` tells how many pods a rule of a list counts, `None` where the node lacks the key.
+    fn obstacle_by(&self, values: &Values, count: impl Fn(RuleList, usize, &Rule) -> Option<u32>) -> Option<Obstacle> {
+        for (at, (spread, least)) in self.spread.iter().zip(&values.least).enumerate() {
+            let Some(count) = count(RuleList::Spread, at, &spread.rule) else { return Some(Obstacle::SpreadKey) };
             let with = count.saturating_add(u32::from(spread.rule.counts_self));
             if with.saturating_sub(*least) > spread.max_skew {
                 return Some(Obstacle::Spread);
@@ -380,8 +487,8 @@ impl Shape {
             return None;
         }
         let mut exists = true;
-        for (rule, counts) in self.affinity.iter().zip(&values.affinity) {
-            match count(rule, counts) {
+        for (at, rule) in self.affinity.iter().enumerate() {
+            match count(RuleList::Affinity, at, rule) {
                 None => return Some(Obstacle::PodAffinity),
                 Some(count) => exists &= count > 0,
             }
@@ -389,8 +496,8 @@ impl Shape {
         if !exists && !values.is_first {
             return Some(Obstacle::PodAffinity);
         }
-        for (rule, counts) in self.anti_affinity.iter().zip(&values.anti_affinity) {
-            if count(rule, counts).is_some_and(|count| count > 0) {
+        for (at, rule) in self.anti_affinity.iter().enumerate() {
+            if count(RuleList::AntiAffinity, at, rule).is_some_and(|count| count > 0) {
                 let other = Obstacle::ExistingAntiAffinity;
                 return Some(if rule.is_others { other } else { Obstacle::PodAntiAffinity });
             }
@@ -402,5 +509,79 @@ impl Shape {
     pub(super) fn chooses_home(&self, state: &Snapshot) -> bool {
         !self.affinity.is_empty()
             && self.affinity.iter().all(|rule| rule.counts_self && self.total(state, rule.counter) == 0)
+    }
+}
+
+// === impl SpreadRule ===
+
+impl SpreadRule {
+    // What the rule takes for the least count, where it is over so many domains.
+    fn least(&self, least: u32, domains: u32) -> u32 {
+        if self.least_is_zero || domains < self.min_domains { 0 } else { least }
+    }
+}
+
+// === impl Counts ===
+
+impl Counts {
+    /// The pods that a shape's rules and scores count now.
+    pub(super) fn new(shape: &Shape, state: &Snapshot) -> Self {
+        let mut counters: Vec<(CounterId, usize)> = shape.counters_by_key().collect();
+        counters.sort_unstable();
+        counters.dedup();
+        let pods: Vec<Vec<u32>> =
+            counters.iter().map(|&(counter, key)| shape.by_domain(state, counter, CountedBy::Key(key))).collect();
+        let tally = |spread: &SpreadRule| {
+            let CountedBy::Key(key) = spread.rule.place else { return None };
+            let at = counters.binary_search(&(spread.rule.counter, key)).ok()?;
+            let mut tally: BTreeMap<u32, u32> = BTreeMap::new();
+            for domain in spread.eligible.ones() {
+                let count = pods.get(at).and_then(|pods| pods.get(domain)).copied().unwrap_or(0);
+                *tally.entry(count).or_default() += 1;
+            }
+            Some((at, tally))
+        };
+        Counts {
+            tallies: shape.spread.iter().map(tally).collect(),
+            eligible: shape.spread.iter().map(|spread| spread.eligible.clone()).collect(),
+            counters,
+            pods,
+        }
+    }
+
+    /// The pods of the counter at a position in a domain are so many now. Whether they were not before.
+    pub(super) fn set(&mut self, at: usize, domain: u32, count: u32) -> bool {
+        let known = self.pods.get_mut(at).and_then(|pods| pods.get_mut(domain as usize));
+        let Some(before) = known.map(|known| std::mem::replace(known, count)).filter(|before| *before != count) else {
+            return false;
+        };
+        for (tally, eligible) in self.tallies.iter_mut().zip(&self.eligible) {
+            let Some((_, tally)) = tally.as_mut().filter(|(of, _)| *of == at) else { continue };
+            if !eligible.contains(domain as usize) {
+                continue;
+            }
+            *tally.entry(count).or_default() += 1;
+            if let Some(domains) = tally.get_mut(&before) {
+                *domains = domains.saturating_sub(1);
+                if *domains == 0 {
+                    tally.remove(&before);
+                }
+            }
+        }
+        true
+    }
+
+    /// The pods of a counter in a domain of the key at a position.
+    pub(super) fn of(&self, counter: CounterId, key: usize, domain: u32) -> u32 {
+        let at = self.counters.binary_search(&(counter, key)).ok();
+        at.and_then(|at| self.pods.get(at)?.get(domain as usize)).copied().unwrap_or(0)
+    }
+
+    /// By counter: the pods in the one of these domains, by key, that is of its key.
+    pub(super) fn in_domains<'c>(&'c self, domains: &'c [u32]) -> impl Iterator<Item = u32> + 'c {
+        self.counters.iter().zip(&self.pods).map(|((_, key), pods)| {
+            let domain = domains.get(*key).copied().unwrap_or(ABSENT);
+            pods.get(domain as usize).copied().unwrap_or(0)
+        })
     }
 }

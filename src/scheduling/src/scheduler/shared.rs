@@ -9,10 +9,11 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::Scheduler;
+use super::buckets::Buckets;
 use super::choose::{Lot, on_host};
 use super::counted::CountedNodes;
 use super::groups::{Change, stands};
-use super::index::{CellKey, Index, tells_nodes_apart};
+use super::index::{Cell, CellKey, Index, tells_nodes_apart};
 use super::shape::{Beside, CountedBy, Shape};
 use crate::score;
 
@@ -107,18 +108,27 @@ impl Scheduler<'_> {
     /// The same by an index that is up to date.
     pub(super) fn choose_as(&mut self, sharer: &Sharer) -> Result<Option<usize>, NotShared> {
         let id = IndexId::Shared(sharer.index);
-        let known = self.indexes.get(&id).filter(|(_, index)| index.is_current(self.world()));
-        let (_, index) = known.ok_or(NotShared)?;
+        if !self.indexes.get(&id).is_some_and(|(_, index)| index.is_current(self.world())) {
+            return Err(NotShared);
+        }
         let counted = self.sharers.counted.get(&sharer.shape.class);
         if !sharer.counters.is_empty()
             && !counted.is_some_and(|known| known.is_current_beside(sharer.index, &self.groups))
         {
             return Err(NotShared);
         }
-        let best = self.best_shared(sharer, index, counted);
         self.asked += 1;
-        if let Some((asked, _)) = self.indexes.get_mut(&id) {
-            *asked = self.asked;
+        let (asked, index) = self.indexes.get_mut(&id).ok_or(NotShared)?;
+        *asked = self.asked;
+        let mut cache = std::mem::take(&mut index.buckets);
+        let known = self.merges_cells.then(|| cache.take_for(&sharer.shape, sharer.version, index, &self.state));
+        let buckets = known.flatten();
+        let index = &self.indexes.get(&id).ok_or(NotShared)?.1;
+        let counted = self.sharers.counted.get(&sharer.shape.class);
+        let best = self.best_shared(sharer, index, counted, buckets.as_ref());
+        cache.keep(buckets);
+        if let Some((_, index)) = self.indexes.get_mut(&id) {
+            index.buckets = cache;
         }
         Ok(best)
     }
@@ -259,9 +269,20 @@ impl Scheduler<'_> {
         Some(index)
     }
 
-    fn best_shared(&self, sharer: &Sharer, index: &Index, counted: Option<&CountedNodes>) -> Option<usize> {
+    fn best_shared(
+        &self,
+        sharer: &Sharer,
+        index: &Index,
+        counted: Option<&CountedNodes>,
+        buckets: Option<&Buckets>,
+    ) -> Option<usize> {
         let (shape, world) = (&sharer.shape, self.world());
-        let values = shape.values(&self.state, &Beside::default(), |rule| self.least_on_hosts(sharer, rule));
+        let counts = buckets.map(|buckets| &buckets.counts);
+        let least_on_hosts = |rule: usize| self.least_on_hosts(sharer, rule);
+        let values = match counts {
+            Some(counts) => shape.values_with(&self.state, counts, least_on_hosts),
+            None => shape.values(&self.state, &Beside::default(), least_on_hosts),
+        };
         let mut aside: SmallVec<[usize; 32]> = self.aside.iter().copied().collect();
         aside.sort_unstable();
         aside.dedup();
@@ -269,22 +290,26 @@ impl Scheduler<'_> {
         let units = aside.iter().filter(|node| !is_counted(**node)).filter_map(|node| self.groups.of(*node));
         let mut units: SmallVec<[u32; 32]> = units.collect();
         units.sort_unstable();
-        let mut sizes: SmallVec<[u64; 16]> = index.cells.iter().map(|cell| cell.nodes).collect();
+        // By cell of the index: how many of its nodes are not as it has them.
         let of_units = units.iter().filter_map(|unit| Some((index.cell_of(*unit)?, 1)));
         let hidden = counted.into_iter().flat_map(CountedNodes::hidden);
         let hidden = hidden.filter_map(|(key, nodes)| Some((index.cell_with(key)?, nodes)));
+        let mut others: FxHashMap<usize, u64> = FxHashMap::default();
         for (cell, nodes) in of_units.chain(hidden) {
-            if let Some(size) = sizes.get_mut(cell) {
-                *size = size.saturating_sub(nodes);
-            }
+            *others.entry(cell).or_default() += nodes;
         }
         let placed = aside.iter().filter_map(|&node| {
             let (key, own) = index.look_singly(shape, node, world)?;
             Some((key, (own, self.groups.rank(node))))
         });
         let placed: SmallVec<[(CellKey, (i64, u64)); 8]> = placed.collect();
-        let admits =
-            |key: &CellKey| shape.obstacle(&values, &key.domains, |counter| on_host(shape, key, counter)).is_none();
+        let admits = |key: &CellKey| {
+            let on_host = |counter| on_host(shape, key, counter);
+            match counts {
+                Some(counts) => shape.obstacle_with(&values, counts, &key.domains, on_host).is_none(),
+                None => shape.obstacle(&values, &key.domains, on_host).is_none(),
+            }
+        };
         let mut lots: SmallVec<[Lot<'_>; 16]> = SmallVec::new();
         let mut best: SmallVec<[Option<(i64, u64)>; 16]> = SmallVec::new();
         let mut add = |key, nodes, best_of: &dyn Fn() -> Option<(i64, u64)>| {
@@ -293,8 +318,27 @@ impl Scheduler<'_> {
                 best.push(best_of());
             }
         };
-        for (cell, nodes) in index.cells.iter().zip(&sizes) {
-            add(&cell.key, *nodes, &|| Index::best_without(cell, &aside, &units, is_counted, &self.groups));
+        let best_without = |cell: &Cell| Index::best_without(cell, &aside, &units, is_counted, &self.groups);
+        if let Some(buckets) = buckets {
+            let mut others_of: FxHashMap<u32, u64> = FxHashMap::default();
+            for (&cell, &nodes) in &others {
+                if let Some(bucket) = buckets.bucket_of(cell) {
+                    *others_of.entry(bucket).or_default() += nodes;
+                }
+            }
+            let instead = |cell: u32| {
+                let cell = cell as usize;
+                others.contains_key(&cell).then(|| index.cells.get(cell).and_then(best_without))
+            };
+            for (at, bucket, key) in buckets.iter(index) {
+                let nodes = bucket.nodes.saturating_sub(others_of.get(&at).copied().unwrap_or(0));
+                add(key, nodes, &|| bucket.best(instead));
+            }
+        } else {
+            for (at, cell) in index.cells.iter().enumerate() {
+                let nodes = cell.nodes.saturating_sub(others.get(&at).copied().unwrap_or(0));
+                add(&cell.key, nodes, &|| best_without(cell));
+            }
         }
         for (key, nodes, best) in counted.into_iter().flat_map(|counted| counted.without(&aside)) {
             add(key, nodes, &|| best);
@@ -302,7 +346,7 @@ impl Scheduler<'_> {
         for (key, best) in &placed {
             add(key, 1, &|| Some(*best));
         }
-        self.best_of(shape, &lots, best.into_iter())
+        self.best_of(shape, &lots, counts, best.into_iter())
     }
 
     // Of a spread rule on hosts, by its position among all spread rules: the least count, and over how many nodes.

@@ -7,5 +7,6 @@ mod mk;
 mod plain;
 mod preemption;
 mod queue;
+mod racks;
 mod scores;
 mod shared;

@@ -36,7 +36,7 @@ fn on_node(world: &mut World, name: &str) -> Requirements {
 }
 
 /// A pod of an app, with one rule of ten about another, or its own, or none.
-fn spec_of(world: &mut World, of: &str, rule: usize, milli_cpu: i64) -> PodSpec {
+pub(crate) fn spec_of(world: &mut World, of: &str, rule: usize, milli_cpu: i64) -> PodSpec {
     let (zone, hostname) = (world.cluster.well_known.zone, world.cluster.well_known.hostname);
     let mut spec = mk_pod(milli_cpu, 1);
     match rule {

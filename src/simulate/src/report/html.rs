@@ -55,7 +55,7 @@ fn write_figures(outcome: &Outcome, writer: &mut impl Write) -> io::Result<()> {
         (
             "Without reservations",
             dollars(cost.without_reservations),
-            if (cost.without_reservations - cost.total).abs() < 0.005 {
+            if (cost.without_reservations - cost.total).abs() < 0.000_05 {
                 "as it was".to_owned()
             } else {
                 format!("{} than it was", difference(cost.without_reservations - cost.total))

@@ -1,11 +1,13 @@
 //! Figures in the words of tables and pages.
 
-/// Dollars with two digits, `$1,234.50`; the sign before them.
+/// Dollars with two digits, `$1,234.50`; the sign before them. Less than ten cents, what an hour of a recording may come to,
+/// has four.
 pub(super) fn dollars(amount: f64) -> String {
-    let cents = (amount.abs() * 100.0).round();
-    let sign = if amount < 0.0 && cents > 0.0 { "-" } else { "" };
-    let text = format!("{cents:03.0}");
-    let (whole, fraction) = text.split_at(text.len() - 2);
+    let (digits, parts) = if amount.abs() < 0.1 && amount.abs() >= 0.000_05 { (4, 10_000.0) } else { (2, 100.0) };
+    let small = (amount.abs() * parts).round();
+    let sign = if amount < 0.0 && small > 0.0 { "-" } else { "" };
+    let text = format!("{small:0width$.0}", width = digits + 1);
+    let (whole, fraction) = text.split_at(text.len() - digits);
     format!("{sign}${}.{fraction}", grouped(whole))
 }
 
@@ -27,9 +29,9 @@ pub(super) fn grouped(digits: &str) -> String {
     out
 }
 
-/// A number with one digit after the point, and groups of three before it.
+/// A number with one digit after the point, and groups of three before it; with two where it is less than one.
 pub(super) fn tenths(value: f64) -> String {
-    let text = format!("{value:.1}");
+    let text = if value > 0.0 && value < 1.0 { format!("{value:.2}") } else { format!("{value:.1}") };
     // The sum of nothing is -0.
     let text = if text == "-0.0" { "0.0".to_owned() } else { text };
     match text.split_once('.') {

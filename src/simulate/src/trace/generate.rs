@@ -103,7 +103,7 @@ pub fn generate(options: &GenerateOptions, writer: impl Write) -> io::Result<()>
             n_batch += 1;
         }
     }
-    Ok(())
+    lines.end(seconds(options.days * DAY))
 }
 
 fn services(options: &GenerateOptions, state: &mut u64) -> Vec<Service> {
@@ -206,6 +206,6 @@ mod tests {
         std::fs::write(&path, &text).unwrap();
         let read = super::super::read(&path, 0, &mut steps);
         std::fs::remove_file(&path).unwrap();
-        assert!(read.is_ok(), "{read:?}");
+        assert_eq!(read.unwrap().end, 86_400_000);
     }
 }

@@ -4,17 +4,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::BufRead;
 use std::sync::Arc;
 
+use berth_catalogue::{MAX_PRICE, Money};
+use berth_manifests::{Settings, nearest};
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{Fault, Read, Recorded, objects};
+use super::{Fault, NAME, Read, Recorded, is_name, objects};
+use crate::check::is_price;
 use crate::error::shown;
 use crate::scenario::{self, Paid, Scaled};
 use crate::step::{Action, Arrival, MOST_PODS, MOST_STEPS, Origin, Step, Template, offering};
 
 /// The longest line: an object as the API server takes it, and a little more.
 const LONGEST_LINE: usize = 4 * 1024 * 1024;
+
+/// What a trace begins with, at least.
+const HEADER: &str = r#"{"apiVersion":"berth.sh/v1alpha1","kind":"Trace"}"#;
 
 /// One line of a trace.
 #[derive(Debug, Deserialize)]
@@ -109,6 +115,33 @@ struct Price {
     dollars: f64,
 }
 
+// === impl Line ===
+
+impl Line {
+    /// A line says one thing; fields of another would be lost without a word.
+    fn check_one_action(&self) -> Result<(), String> {
+        let actions = [
+            ("create", self.create.is_some()),
+            ("scale", self.scale.is_some()),
+            ("apply", self.apply.is_some()),
+            ("delete", self.delete.is_some()),
+            ("ran", self.ran.is_some()),
+            ("stock", self.stock.is_some()),
+            ("price", self.price.is_some()),
+            ("end", self.end.is_some()),
+        ];
+        let found: Vec<&str> = actions.into_iter().filter(|(_, is_there)| *is_there).map(|(name, _)| name).collect();
+        if let [first, second, ..] = found[..] {
+            return Err(format!("found {first} and {second}, expected one of them"));
+        }
+        let of_create = [("name", self.name.is_some()), ("runsFor", self.runs_for.is_some())];
+        match of_create.into_iter().find(|(_, is_there)| *is_there && self.create.is_none()) {
+            Some((field, _)) => Err(format!("{field}: expected create beside it")),
+            None => Ok(()),
+        }
+    }
+}
+
 /// What names a workload or a pod: kind, namespace and name.
 type Name = (String, String, String);
 
@@ -123,6 +156,7 @@ pub(super) fn read(mut reader: impl BufRead, name: &str, file: usize, steps: &mu
         created: BTreeMap::new(),
         ran: BTreeMap::new(),
         skipped: BTreeSet::new(),
+        kinds: berth_manifests::known_kinds().collect(),
         read: Read::default(),
         latest: 0,
         end: None,
@@ -140,7 +174,14 @@ pub(super) fn read(mut reader: impl BufRead, name: &str, file: usize, steps: &mu
         if number > 1 && text.trim_ascii().is_empty() {
             continue;
         }
-        let line: Line = serde_json::from_slice(&text).map_err(|error| Fault::line(number, in_words(&error)))?;
+        let bytes = if number == 1 { text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&text) } else { &text };
+        let line: Line = serde_json::from_slice(bytes).map_err(|error| {
+            let words = in_words(&error);
+            Fault::line(
+                number,
+                if number == 1 { format!("expected {HEADER} as the first line: {words}") } else { words },
+            )
+        })?;
         let read = if number == 1 { reading.header(line) } else { reading.line(number, line) };
         read.map_err(|message| Fault::line(number, message))?;
     }
@@ -165,6 +206,8 @@ struct Reading<'r> {
     /// How long pods of workloads ran, in milliseconds.
     ran: BTreeMap<Name, Vec<u64>>,
     skipped: BTreeSet<String>,
+    /// What is read, as API version and kind.
+    kinds: BTreeSet<(&'static str, &'static str)>,
     read: Read,
     /// When the latest thing happens so far.
     latest: u64,
@@ -176,8 +219,7 @@ impl Reading<'_> {
     fn header(&mut self, line: Line) -> Result<(), String> {
         let header = (line.api_version.as_deref(), line.kind.as_deref());
         if header != (Some(scenario::API_VERSION), Some("Trace")) {
-            let expected = r#"{"apiVersion":"berth.sh/v1alpha1","kind":"Trace"}"#;
-            return Err(format!("expected {expected} as the first line"));
+            return Err(format!("expected {HEADER} as the first line"));
         }
         if let Some(start) = line.start {
             let start: Timestamp = start
@@ -186,7 +228,7 @@ impl Reading<'_> {
             self.read.start = Some(start);
         }
         if let Some(fields) = line.scenario {
-            self.read.recorded = Some(Box::new(recorded(fields, line.catalogue)?));
+            self.read.recorded = Some(Box::new(recorded(self.name, fields, line.catalogue)?));
         }
         Ok(())
     }
@@ -216,6 +258,7 @@ impl Reading<'_> {
         if line.end != Some(true) {
             self.latest = self.latest.max(at);
         }
+        line.check_one_action()?;
         let action = if let Some(create) = line.create {
             self.create(&create, line.name, line.runs_for)?
         } else if let Some(scale) = line.scale {
@@ -230,6 +273,11 @@ impl Reading<'_> {
                 objects::read(&place, &value, &mut self.skipped).map_err(|error| format!("apply: {error}"))?;
             Action::Apply(Arc::new(objects))
         } else if let Some(delete) = line.delete {
+            if !self.kinds.contains(&(delete.api_version.as_str(), delete.kind.as_str())) {
+                // It was not made either.
+                self.skipped.insert(delete.kind);
+                return Ok(());
+            }
             Action::Delete {
                 api_version: delete.api_version.into(),
                 kind: delete.kind.into(),
@@ -242,9 +290,10 @@ impl Reading<'_> {
         } else if let Some(own) = line.stock {
             Action::Stock(offering(&own.instance_type, own.zone.as_ref(), own.capacity_type), own.left)
         } else if let Some(own) = line.price {
-            let price = berth_catalogue::Money::from_f64(own.dollars).filter(|price| !price.is_negative());
+            let price = Money::from_f64(own.dollars).filter(|price| is_price(*price));
             let price = price.ok_or_else(|| {
-                format!("price.dollars: found {}, expected dollars an hour, 0 or more", shown(own.dollars))
+                let found = shown(own.dollars);
+                format!("price.dollars: found {found}, expected dollars an hour, 0 to {MAX_PRICE}")
             })?;
             Action::Price(offering(&own.instance_type, own.zone.as_ref(), own.capacity_type), price)
         } else if line.end == Some(true) {
@@ -271,10 +320,13 @@ impl Reading<'_> {
         let template =
             template.ok_or_else(|| format!("create: found {create:?}, expected a template of a line before"))?;
         let name = name.ok_or("create: expected name beside it")?;
+        if !is_name(&name) {
+            return Err(format!("name: found {name:?}, expected {NAME}"));
+        }
         let runs_for = match runs_for {
             None => None,
             Some(seconds) => Some(millis(seconds).ok_or_else(|| {
-                format!("runsFor: found {seconds}, expected seconds, 0 or more: a pod ends after it came")
+                format!("runsFor: found {}, expected seconds, 0 or more: a pod ends after it came", shown(seconds))
             })?),
         };
         Ok(Action::Pod(Arrival { template, name: name.into(), runs_for }))
@@ -285,7 +337,8 @@ impl Reading<'_> {
         let Ran { kind, namespace, name, seconds } = ran;
         let Some(millis) = millis(seconds) else {
             return Err(format!(
-                "ran.seconds: found {seconds}, expected seconds, 0 or more: a pod ends after it began"
+                "ran.seconds: found {}, expected seconds, 0 or more: a pod ends after it began",
+                shown(seconds)
             ));
         };
         if kind == "Pod" {
@@ -300,7 +353,11 @@ impl Reading<'_> {
     }
 
     fn finish(self) -> Read {
-        let Self { steps, first, ran, skipped, mut read, .. } = self;
+        let Self { steps, first, ran, skipped, mut read, end, .. } = self;
+        // Pods may run for longer.
+        if let Some((end, _)) = end {
+            read.end = end;
+        }
         let lengths: BTreeMap<Name, u64> =
             ran.into_iter().filter_map(|(name, times)| Some((name, objects::median(times)?))).collect();
         if !lengths.is_empty() {
@@ -334,7 +391,7 @@ fn set_lengths(applied: &mut Arc<Vec<berth_manifests::Object>>, lengths: &BTreeM
 }
 
 /// What a recorder knew, from the header's fields.
-fn recorded(mut fields: Map<String, Value>, catalogue: Option<Value>) -> Result<Recorded, String> {
+fn recorded(file: &str, mut fields: Map<String, Value>, catalogue: Option<Value>) -> Result<Recorded, String> {
     const KNOWN: [&str; 4] = ["seed", "settings", "cloud", "reservationPrices"];
     if let Some(other) = fields.keys().find(|key| !KNOWN.contains(&key.as_str())) {
         return Err(format!("scenario.{other}: expected seed, settings, cloud or reservationPrices"));
@@ -343,7 +400,13 @@ fn recorded(mut fields: Map<String, Value>, catalogue: Option<Value>) -> Result<
     fields.insert("kind".to_owned(), scenario::KIND.into());
     // Set once the end is known.
     fields.insert("duration".to_owned(), "1s".into());
-    let scenario = serde_json::from_value(Value::Object(fields)).map_err(|error| format!("scenario: {error}"))?;
+    // As a scenario is read, so that what is unknown is told.
+    let text = Value::Object(fields).to_string();
+    let read = Settings::new(file, scenario::KIND, &text).parse(scenario::API_VERSION);
+    let scenario = read.map_err(|error| {
+        let problems = error.problems().iter().map(|problem| format!("scenario.{}: {}", problem.path, problem.message));
+        problems.collect::<Vec<_>>().join("; ")
+    })?;
     Ok(Recorded { scenario, catalogue })
 }
 
@@ -373,8 +436,16 @@ fn template(name: &str, mut pod: Value) -> Result<Template, String> {
 
 fn in_words(error: &serde_json::Error) -> String {
     let text = error.to_string();
-    let column = error.column();
-    format!("column {column}: {}", text.split(" at line ").next().unwrap_or_default())
+    let text = text.split(" at line ").next().unwrap_or_default();
+    // "unknown field `creat`, expected one of `create`, …"
+    let names: Vec<&str> = text.split('`').skip(1).step_by(2).collect();
+    let hint = match names.split_first() {
+        Some((found, known)) if text.starts_with("unknown ") => {
+            nearest(found, known.iter().copied()).map(|near| format!(": did you mean {near}?"))
+        }
+        _ => None,
+    };
+    format!("column {}: {text}{}", error.column(), hint.unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -452,7 +523,7 @@ mod tests {
             ),
             (
                 "{\"at\":1,\"price\":{\"instanceType\":\"m\",\"dollars\":-2}}",
-                "line 3: price.dollars: found -2, expected dollars an hour, 0 or more",
+                "line 3: price.dollars: found -2, expected dollars an hour, 0 to 1000000",
             ),
         ] {
             assert_eq!(read(line).unwrap_err(), expected);

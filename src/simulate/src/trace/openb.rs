@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead, Write};
 
 use super::write::{Lines, pod};
+use super::{NAME, is_name};
 use crate::chance;
 use crate::error::SimulateError;
 
@@ -13,6 +14,9 @@ const COLUMNS: [&str; 6] = ["name", "cpu_milli", "memory_mib", "num_gpu", "creat
 const NAMESPACE: &str = "default";
 /// The most copies that are laid over each other.
 const MOST_COPIES: u64 = 20_000;
+
+/// Counts and seconds are less: some hundred years.
+const LARGEST: u64 = 1 << 32;
 
 /// How the trace is laid over itself.
 #[derive(Debug, Clone, PartialEq)]
@@ -118,6 +122,7 @@ fn lay(rows: &[Row], span: u64, copies: u64, end: u64, seed: u64, writer: impl W
         let (at, runs_for) = (seconds(*from), seconds(*length));
         lines.create(at, names.get(&row.shape).map_or("", String::as_str), &name, runs_for)?;
     }
+    lines.end(seconds(end))?;
     #[allow(clippy::cast_precision_loss)]
     let concurrency = held as f64 / seconds(end.max(1));
     Ok(OpenbSummary { copies, pods: coming.len() as u64, concurrency })
@@ -133,7 +138,7 @@ fn read(reader: impl BufRead, without_gpus: bool) -> Result<Vec<Row>, (usize, St
     let mut lines = reader.lines().enumerate().map(|(index, line)| (index + 1, line));
     let head = lines.next().ok_or((1, "found an empty file, expected a head and rows".to_owned()))?;
     let head = head.1.map_err(|error| (1, error.to_string()))?;
-    let heads: Vec<&str> = head.trim().split(',').collect();
+    let heads: Vec<&str> = head.trim_start_matches('\u{feff}').trim().split(',').collect();
     let mut columns = [0; COLUMNS.len()];
     for (column, name) in columns.iter_mut().zip(COLUMNS) {
         *column = heads
@@ -142,6 +147,7 @@ fn read(reader: impl BufRead, without_gpus: bool) -> Result<Vec<Row>, (usize, St
             .ok_or_else(|| (1, format!("expected a column {name}, found {}", heads.join(", "))))?;
     }
     let mut rows = Vec::new();
+    let mut names = BTreeMap::new();
     for (number, line) in lines {
         let line = line.map_err(|error| (number, error.to_string()))?;
         let cells: Vec<&str> = line.trim().split(',').collect();
@@ -153,9 +159,18 @@ fn read(reader: impl BufRead, without_gpus: bool) -> Result<Vec<Row>, (usize, St
         }
         let [name, cpu, memory, gpus, from, to] = columns.map(|column| cells.get(column).copied().unwrap_or_default());
         let count = |column: &str, text: &str| {
-            let parsed = text.parse::<u64>().ok().filter(|value| *value < 1 << 40);
-            parsed.ok_or_else(|| (number, format!("{column}: found {text:?}, expected a whole number, 0 or more")))
+            let parsed = text.parse::<u64>().ok().filter(|value| *value < LARGEST);
+            parsed.ok_or_else(|| {
+                let expected = format!("expected a whole number, 0 or more and less than {LARGEST}");
+                (number, format!("{column}: found {text:?}, {expected}"))
+            })
         };
+        if !is_name(name) {
+            return Err((number, format!("name: found {name:?}, expected {NAME}")));
+        }
+        if let Some(before) = names.insert(name.to_owned(), number) {
+            return Err((number, format!("name: found {name:?}, expected another name: line {before} has it")));
+        }
         let shape = [count("cpu_milli", cpu)?, count("memory_mib", memory)?, count("num_gpu", gpus)?];
         let (from, to) = (count("creation_time", from)?, count("deletion_time", to)?);
         if to < from {
@@ -189,7 +204,9 @@ mod tests {
             convert("a,1000,1024,0,0,432000\nb,500,512,1,864000,864000\nc,500,512,1,431999,864000\n", 100).unwrap();
         assert_eq!(summary.copies, 100);
         assert!((summary.concurrency - 100.0).abs() < 2.0, "{summary:?}");
-        assert_eq!(text.lines().count() as u64, 1 + 2 + summary.pods);
+        assert_eq!(text.lines().count() as u64, 1 + 2 + summary.pods + 1);
+        // Pods run for longer, but alone it lasts as long as was asked for.
+        assert_eq!(text.lines().last(), Some("{\"at\":86400.0,\"end\":true}"));
         let (again, same) =
             convert("a,1000,1024,0,0,432000\nb,500,512,1,864000,864000\nc,500,512,1,431999,864000\n", 100).unwrap();
         assert_eq!((summary, text), (again, same));
@@ -201,7 +218,16 @@ mod tests {
             ("a,1,1,0,10,5\n", "t.csv: line 2: deletion_time: found 5, expected a time after creation_time, 10"),
             (
                 "a,1,1,0,0,5\nb,-1,1,0,0,5\n",
-                "t.csv: line 3: cpu_milli: found \"-1\", expected a whole number, 0 or more",
+                "t.csv: line 3: cpu_milli: found \"-1\", expected a whole number, 0 or more and less than 4294967296",
+            ),
+            (
+                "A b,1,1,0,0,5\n",
+                "t.csv: line 2: name: found \"A b\", expected a name of a-z 0-9 - . beginning and ending with a letter or digit, at most 253 characters",
+            ),
+            ("a,1,1,0,0,5\na,1,1,0,0,5\n", "t.csv: line 3: name: found \"a\", expected another name: line 2 has it"),
+            (
+                "a,1,1,0,0,4294967296\n",
+                "t.csv: line 2: deletion_time: found \"4294967296\", expected a whole number, 0 or more and less than 4294967296",
             ),
             ("a,1,1,0,0\n", "t.csv: line 2: found 5 columns, expected 6"),
             ("a,1,1,0,5,5\n", "t.csv: the whole file: found no pod that runs, expected some"),

@@ -55,7 +55,7 @@ pub(super) const fn is_one(first: u8) -> bool {
 
 /// Reads a trace, which is the file with this index among those of the scenario, and adds what happens to the steps.
 pub(super) fn read(bytes: &[u8], file: usize, steps: &mut Vec<Step>) -> Result<Read, Fault> {
-    let whole = |message: String| Fault::Place(String::new(), message);
+    let whole = |message: String| Fault::Place("the whole file".to_owned(), message);
     let trace: Exported = rmp_serde::from_slice(bytes)
         .map_err(|error| whole(format!("expected a trace of SimKube, version 2 or 3: {error}")))?;
     if !VERSIONS.contains(&trace.version) {
@@ -214,12 +214,12 @@ mod tests {
                 "pod_lifecycles: batch/v1.CronJob jobs/a: found an end of 99, expected one at or after the start, 100",
             ),
             (trace(2, &bad, 130), "events[0].applied_objs[0]: "),
-            (vec![0x81], "expected a trace of SimKube, version 2 or 3"),
-            (vec![0x9f; 100_000], "expected a trace of SimKube, version 2 or 3"),
+            (vec![0x81], "the whole file: expected a trace of SimKube, version 2 or 3"),
+            (vec![0x9f; 100_000], "the whole file: expected a trace of SimKube, version 2 or 3"),
         ] {
             let fault = super::read(&bytes, 0, &mut Vec::new()).unwrap_err();
             let Fault::Place(place, message) = fault else { panic!("{fault:?}") };
-            let told = if place.is_empty() { message } else { format!("{place}: {message}") };
+            let told = format!("{place}: {message}");
             assert!(told.starts_with(expected), "{told}");
         }
     }

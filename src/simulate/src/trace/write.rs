@@ -45,6 +45,11 @@ impl<W: Write> Lines<W> {
         self.line(&json!({"at": at, "apply": object}))
     }
 
+    /// The trace ends, whatever runs for longer.
+    pub(super) fn end(&mut self, at: f64) -> io::Result<()> {
+        self.line(&json!({"at": at, "end": true}))
+    }
+
     /// Sees to it that what was written can be read.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         self.0.flush()

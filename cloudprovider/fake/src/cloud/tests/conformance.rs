@@ -5,7 +5,7 @@ use std::time::Duration;
 use berth_api::NodeClassRef;
 use berth_catalogue::CapacityType;
 use berth_cloudprovider::conformance::{Report, Subject, run};
-use berth_cloudprovider::{CloudProvider, OfferingKey, ProviderId};
+use berth_cloudprovider::{CloudProvider, OfferingKey, ProviderId, ReservationMatching};
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use rstest::rstest;
@@ -15,6 +15,7 @@ use crate::cloud::{CloudConfig, CloudFaults, FakeCloud, FakeReservation, NodeCla
 
 struct Fake {
     cloud: FakeCloud,
+    faults: CloudFaults,
     n_reservations: Mutex<u32>,
 }
 
@@ -54,6 +55,24 @@ impl Subject for Fake {
         Box::pin(async {})
     }
 
+    fn deny(&self, denied: bool) -> BoxFuture<'_, bool> {
+        let unauthorized = if denied { 1.0 } else { 0.0 };
+        self.cloud.set_faults(CloudFaults { unauthorized, ..self.faults.clone() });
+        Box::pin(async { true })
+    }
+
+    fn reserve_openly(&self, offering: &OfferingKey, total: Option<u32>) -> BoxFuture<'_, Option<String>> {
+        let id = "cr-open".to_owned();
+        match total {
+            Some(total) => {
+                let matching = ReservationMatching::Open;
+                self.cloud.set_reservation(&id, FakeReservation { matching, ..definition(offering, total) });
+            }
+            None => drop(self.cloud.remove_reservation(&id)),
+        }
+        Box::pin(async { Some(id) })
+    }
+
     fn interrupt(&self, id: &ProviderId) -> BoxFuture<'_, bool> {
         self.cloud.retire(id, Duration::from_secs(3600));
         Box::pin(async { true })
@@ -70,10 +89,10 @@ fn definition(offering: &OfferingKey, total: u32) -> FakeReservation {
 }
 
 async fn report(faults: CloudFaults, seed: u64) -> Report {
-    let config = CloudConfig { seed, faults, ..CloudConfig::default() };
+    let config = CloudConfig { seed, faults: faults.clone(), ..CloudConfig::default() };
     let cloud = FakeCloud::new(config, crate::catalogue());
     cloud.set_node_class("default", NodeClass::default());
-    run(&Fake { cloud, n_reservations: Mutex::new(0) }, "run").await
+    run(&Fake { cloud, faults, n_reservations: Mutex::new(0) }, "run").await
 }
 
 fn lag() -> Duration {
@@ -92,6 +111,7 @@ fn lag() -> Duration {
 #[case::latency(CloudFaults { latency: lag(), ..CloudFaults::default() })]
 #[case::machines(CloudFaults { never_boots: 0.3, never_joins: 0.3, dies_within_an_hour: 0.5, ..CloudFaults::default() })]
 #[case::all(CloudFaults {
+    unauthorized: 0.0,
     throttled: 0.1, unavailable: 0.1, lost_request: 0.1, lost_answer: 0.2, late: 0.2, doubled: 0.2, lag: lag(),
     latency: lag(), never_boots: 0.1, never_joins: 0.1, dies_within_an_hour: 0.1, interrupted_within_an_hour: 0.1,
 })]
@@ -100,7 +120,7 @@ async fn promises_are_kept_under_each_fault(#[case] faults: CloudFaults) {
     for seed in 0..8 {
         let report = report(faults.clone(), seed).await;
         assert!(report.broken.is_empty() && report.skipped.is_empty(), "seed {seed}: {report}");
-        assert_eq!(report.kept.len(), 18);
+        assert_eq!(report.kept.len(), 20);
     }
 }
 
@@ -110,7 +130,7 @@ async fn a_lag_beyond_the_promised_one_is_seen() {
     let config = CloudConfig { consistency_lag: Duration::ZERO, ..CloudConfig::default() };
     let cloud = FakeCloud::new(config, crate::catalogue());
     cloud.set_node_class("default", NodeClass::default());
-    let slow = SlowToShow(Fake { cloud, n_reservations: Mutex::new(0) });
+    let slow = SlowToShow(Fake { cloud, faults: CloudFaults::default(), n_reservations: Mutex::new(0) });
     let report = run(&slow, "run").await;
     assert!(report.broken.iter().any(|(name, _)| *name == "an instance is found by its tags"), "{report}");
 }

@@ -115,6 +115,31 @@ fn a_node_whose_machine_is_gone_is_not_drained() {
 }
 
 #[test]
+fn a_node_whose_machine_is_gone_says_so_where_volumes_are_attached_to_it() {
+    let mut node = json!({"metadata": {"deletionTimestamp": text(2)},
+        "status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}});
+    json_patch::merge(&mut node, &terminate::cordon(&Node::default()).unwrap());
+    let mut scene = Scene::new().registered().deleted(1).registered_node(&node).pod(&json!({}));
+    scene.attachments.push(json!({"metadata": {"name": "va"}, "spec": {"attacher": "x", "nodeName": "n",
+        "source": {"persistentVolumeName": "pv"}}, "status": {"attached": true}}));
+    scene.now = 100;
+    scene.memory.got(Err(CloudError::NotFound { what: String::new() }), at(100));
+    let (kind, _, patch) = scene.write();
+    let out_of_service =
+        json!({"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute"});
+    assert_eq!((kind, &patch["spec"]["taints"][1]), (Kind::Node, &out_of_service));
+    assert_eq!(patch["spec"]["taints"][0]["key"], labels::DISRUPTED_TAINT, "the others stay");
+    json_patch::merge(&mut scene.nodes[0], &patch);
+    assert_eq!(scene.next(), Next::Wait(at(160)));
+    // Whoever detaches them may be gone, too.
+    let finalizers = |scene: &Scene| scene.write().2["metadata"]["finalizers"].clone();
+    let late = Scene { now: 160, ..scene };
+    assert_eq!(finalizers(&late), json!([]));
+    let detached = Scene { now: 101, attachments: Vec::new(), ..late };
+    assert_eq!(finalizers(&detached), json!([]));
+}
+
+#[test]
 fn that_a_fresh_instance_does_not_show_says_nothing() {
     let mut scene = Scene::new().launched().deleted(2);
     let terminating = json!({"status": {"conditions": [condition("Launched", "True"),

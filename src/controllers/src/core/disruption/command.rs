@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::NodeClaim;
-use berth_decisions::Launch;
-use berth_disruption::{Method, Reason};
+use berth_decisions::{DecideError, Launch};
+use berth_disruption::{Method, Places, Reason, Renewed};
 use berth_state::ObjectRef;
 use jiff::Timestamp;
 use serde_json::json;
@@ -102,18 +102,42 @@ impl Core {
 
     /// Everything is looked at anew; if it holds, what takes the nodes' place is launched.
     fn launch_replacements(&mut self, id: u64, command: &Command, now: Timestamp) {
-        let mut options = self.disruption_options(now);
-        options.undecided = self.disrupting.undecided_but(id);
+        if self.want_step(id) {
+            return;
+        }
+        let options = self.options_to_renew(id, now);
         let nodes = references(command);
         let renewed =
             berth_disruption::renew((&mut self.state, &mut self.decider), &nodes, command.method, &options, now);
+        self.renewed(id, command, renewed, now);
+    }
+
+    pub(in crate::core) fn options_to_renew(&mut self, id: u64, now: Timestamp) -> berth_disruption::Options {
+        let undecided = self.disrupting.undecided_but(id);
+        berth_disruption::Options { undecided, ..self.disruption_options(now) }
+    }
+
+    /// A command was decided anew elsewhere; where that does not hold any more, it is once again.
+    pub(in crate::core) fn was_renewed(&mut self, id: u64, renewed: Decided<Renewed>, holds: bool, now: Timestamp) {
+        let Some(command) = self.disrupting.commands.get(&id).cloned() else { return };
+        if !matches!(command.phase, Phase::Settling(_)) {
+            return;
+        }
+        match command.nodes.iter().find_map(|going| self.lost(going)) {
+            Some(why) => self.roll_back(id, &why, now),
+            None if holds => self.renewed(id, &command, renewed, now),
+            None => self.queue.add_at(Job::Command(id), after(now, RETRY)),
+        }
+    }
+
+    fn renewed(&mut self, id: u64, command: &Command, renewed: Decided<Renewed>, now: Timestamp) {
         let renewed = match renewed {
             Ok(Ok(renewed)) => renewed,
             Ok(Err(reasons)) => return self.roll_back(id, &sentence(&reasons), now),
             Err(error) => return self.roll_back(id, &error.to_string(), now),
         };
         let launches: Vec<&Launch> = renewed.launches.iter().collect();
-        let text = tell::in_words(nodes.len(), &launches, renewed.savings, renewed.evictions);
+        let text = tell::in_words(command.nodes.len(), &launches, renewed.savings, renewed.evictions);
         if command.method == Method::DriftInSlot {
             // Its slot must be free before anything can be launched there: its pods are planned for as they leave.
             self.tell_pool(command, &text, now);
@@ -168,9 +192,10 @@ impl Core {
         if command.asked.is_some_and(is_answered) {
             return self.queue.add_at(job, after(now, RETRY));
         }
-        // Its own nodes alone are asked about, whatever keeps nodes from being chosen.
-        let mut options = self.options_for_all(now);
-        options.undecided = self.disrupting.undecided_but(id);
+        if self.want_step(id) {
+            return;
+        }
+        let options = self.options_to_confirm(id, now);
         let confirmed = berth_disruption::confirm(
             (&mut self.state, &mut self.decider),
             &references(command),
@@ -178,6 +203,35 @@ impl Core {
             &options,
             now,
         );
+        self.confirmed((id, since), confirmed, n_changes, now);
+    }
+
+    /// Its own nodes alone are asked about, whatever keeps nodes from being chosen.
+    pub(in crate::core) fn options_to_confirm(&mut self, id: u64, now: Timestamp) -> berth_disruption::Options {
+        let undecided = self.disrupting.undecided_but(id);
+        berth_disruption::Options { undecided, ..self.options_for_all(now) }
+    }
+
+    /// Whether the nodes of a command may go was found out elsewhere, after so many changes; where that does not hold any more, it
+    /// is asked once again.
+    pub(in crate::core) fn was_confirmed(
+        &mut self,
+        id: u64,
+        confirmed: Decided<Places>,
+        (holds, n_changes): (bool, u64),
+        now: Timestamp,
+    ) {
+        let Some(command) = self.disrupting.commands.get(&id).cloned() else { return };
+        let Phase::Waiting(since, _) = command.phase else { return };
+        match command.nodes.iter().find_map(|going| self.lost(going)) {
+            Some(why) => self.roll_back(id, &why, now),
+            None if holds => self.confirmed((id, since), confirmed, n_changes, now),
+            None => self.queue.add_at(Job::Command(id), after(now, RETRY)),
+        }
+    }
+
+    fn confirmed(&mut self, (id, since): (u64, Timestamp), confirmed: Decided<Places>, n_changes: u64, now: Timestamp) {
+        let job = Job::Command(id);
         match confirmed {
             // The room of Reservations moves first; then it is asked once more.
             Ok(Ok(places)) if self.move_rooms(&places, now) => self.queue.add_at(job, after(now, RETRY)),
@@ -265,6 +319,9 @@ impl Core {
         }
     }
 }
+
+/// What was decided about a command, or why nothing comes of it.
+type Decided<T> = Result<Result<T, Vec<Reason>>, DecideError>;
 
 /// The reason of a command, as conditions and events have it.
 fn reason_of(method: Method) -> &'static str {

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 /// What is looked at, and how.
 #[derive(Debug)]
 pub(crate) enum Look {
-    /// To be found in another thread.
+    /// To be found in another thread, which converts the cluster.
     Aside(Box<State>, Box<Options>, Timestamp),
     /// Found already, where everything takes turns.
     Had(Box<Disruption>),
@@ -23,11 +23,6 @@ pub(crate) type Found = Option<Result<Disruption, DecideError>>;
 // === impl Look ===
 
 impl Look {
-    /// Of what there is now, in another thread, which converts the cluster.
-    pub(super) fn aside(state: &State, options: Options, now: Timestamp) -> Self {
-        Look::Aside(Box::new(state.snapshot()), Box::new(options), now)
-    }
-
     /// Of what there is now, at once: nothing is copied, and the state is left as it was.
     pub(super) fn at_once(state: &mut State, decider: &mut Decider, options: &Options, now: Timestamp) -> Self {
         let span = tracing::info_span!("disrupting");

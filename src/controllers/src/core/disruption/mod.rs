@@ -22,8 +22,9 @@ use rest::{Looked, Rest};
 use berth_decisions::Launch;
 use berth_disruption::{Disruption, Method};
 use berth_model::Money;
-use berth_state::ObjectRef;
+use berth_state::{ObjectRef, State};
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
 
 use super::{Core, Job};
 use crate::claim::{conditions, is_ready};
@@ -43,6 +44,8 @@ const AT_REST_EVERY: Duration = Duration::from_secs(15 * 60);
 const MOST_PUT_OFF: Duration = Duration::from_secs(60);
 /// A storm needs so many nodes at least: of two nodes one is half.
 const STORM_NODES: usize = 3;
+/// And lasts no longer after the last node that was lost in it: what is not ready by then does not come back by itself.
+const LONGEST_STORM: Duration = Duration::from_secs(15 * 60);
 /// What a part of the nodes may cost: what-ifs times the nodes and pods that each looks at.
 const PART: usize = 400_000;
 /// The fewest and the most what-ifs of one part.
@@ -59,6 +62,8 @@ pub(super) struct Disrupting {
     put_back: BTreeMap<String, PutBack>,
     /// A look that is to be had, and when that was decided.
     look: Option<Box<(berth_disruption::Options, Timestamp)>>,
+    /// The state that it is had of, where that is not this process's own.
+    copy: Option<Box<State>>,
     /// Whether one is to be had, or under way.
     is_looking: bool,
     /// Whether something changed since the last round began.
@@ -176,6 +181,38 @@ impl Disrupting {
         others.flat_map(|(_, command)| &command.nodes).map(|going| going.node.key.name.to_string()).collect()
     }
 
+    /// Whether a look waits for a copy of the state.
+    pub(super) fn wants_copy(&self) -> bool {
+        self.look.is_some() && self.copy.is_none()
+    }
+
+    /// The state as it is to be looked at.
+    pub(super) fn copied(&mut self, copy: Box<State>) {
+        self.copy = self.look.is_some().then_some(copy);
+    }
+
+    /// Nothing comes of a look.
+    pub(super) fn give_look_up(&mut self) {
+        self.look = None;
+        (self.is_looking, self.has_changed) = (false, true);
+    }
+
+    /// How often something changed.
+    pub(super) fn n_changes(&self) -> u64 {
+        self.n_changes
+    }
+
+    /// The nodes and the method of a command whose next step is to be decided, and whether that confirms that they may go.
+    pub(super) fn step_of(&self, id: u64) -> Option<(Vec<ObjectRef>, Method, bool)> {
+        let command = self.commands.get(&id)?;
+        let is_confirmed = match command.phase {
+            Phase::Settling(_) => false,
+            Phase::Waiting(..) => true,
+            Phase::Tainting | Phase::Leaving => return None,
+        };
+        Some((command.nodes.iter().map(|going| going.node.clone()).collect(), command.method, is_confirmed))
+    }
+
     fn is_due(&self, now: Timestamp) -> bool {
         let period = if self.is_at_rest { AT_REST_EVERY } else { AT_LEAST_EVERY };
         let is_long_ago = self.began.is_none_or(|began| elapsed(began, now) >= period);
@@ -221,14 +258,17 @@ impl Core {
         self.disrupting.look = Some(Box::new((options, now)));
     }
 
-    /// The look that is to be had now; what it finds is told by [`Core::found`]. `is_aside`: in another thread.
-    pub(crate) fn take_look(&mut self, is_aside: bool) -> Option<Box<Look>> {
+    /// The look that is to be had now; what it finds is told by [`Core::found`].
+    pub(crate) fn take_look(&mut self) -> Option<Box<Look>> {
+        let copy = self.disrupting.copy.take();
+        if copy.is_none() && self.decides_aside() {
+            return None;
+        }
         let (options, now) = *self.disrupting.look.take()?;
         self.disrupting.rest.only_empty = options.only_empty;
-        Some(Box::new(if is_aside {
-            Look::aside(&self.state, options, now)
-        } else {
-            Look::at_once(&mut self.state, &mut self.decider, &options, now)
+        Some(Box::new(match copy {
+            Some(copy) => Look::Aside(copy, Box::new(options), now),
+            None => Look::at_once(&mut self.state, &mut self.decider, &options, now),
         }))
     }
 
@@ -419,7 +459,8 @@ impl Core {
         self.queue.add_at(Job::Disrupt, after(now, NEXT_PART));
     }
 
-    /// Whether most nodes are not ready at once: then the fault is elsewhere, and nothing is removed or launched.
+    /// Whether most nodes stopped being ready at once: then the fault is elsewhere, and nothing is removed or launched for a
+    /// while.
     pub(super) fn is_storm(&mut self, now: Timestamp) -> bool {
         // Where most are ready, those that are not say so by themselves.
         let lost = self.view.not_ready.iter().filter_map(|name| self.view.nodes.get(name));
@@ -428,13 +469,17 @@ impl Core {
             return false;
         }
         let registered = self.view.claims.values().filter(|claim| taint::is_initialized(claim));
-        let nodes: Vec<bool> = registered.filter_map(|claim| self.node_of(claim)).map(is_ready).collect();
-        let n_lost = nodes.iter().filter(|is_ready| !**is_ready).count();
+        let was_lost_lately =
+            |node: &Node| !is_ready(node) && ready_since(node).is_some_and(|since| elapsed(since, now) < LONGEST_STORM);
+        let nodes: Vec<bool> = registered.filter_map(|claim| self.node_of(claim)).map(was_lost_lately).collect();
+        let n_lost = nodes.iter().filter(|is_lost| **is_lost).count();
         let is_storm = nodes.len() >= STORM_NODES && n_lost * 2 > nodes.len();
         if is_storm {
             let message = format!(
-                "{n_lost} of {} nodes are not ready: nodes are neither removed nor launched until most are",
-                nodes.len()
+                "{n_lost} of {} nodes are not ready: nodes are neither removed nor launched until most are, for {} minutes \
+                 at most",
+                nodes.len(),
+                LONGEST_STORM.as_secs() / 60
             );
             let pools: Vec<_> = self.view.pools.values().cloned().collect();
             for pool in pools {
@@ -462,6 +507,13 @@ impl Core {
         let status = claim.status.as_ref();
         status.is_some_and(|status| conditions::is_true(&status.conditions, conditions::INITIALIZED))
     }
+}
+
+/// When a node's readiness changed last.
+fn ready_since(node: &Node) -> Option<Timestamp> {
+    let conditions = node.status.as_ref()?.conditions.as_deref()?;
+    let ready = conditions.iter().find(|condition| condition.type_ == "Ready")?;
+    ready.last_transition_time.as_ref().map(|time| time.0)
 }
 
 /// How much is saved, for whoever prints it.

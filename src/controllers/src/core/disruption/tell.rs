@@ -101,6 +101,9 @@ fn gain(savings: Money) -> String {
     if savings < Money::ZERO {
         return format!("{} more", dollars(Money::from_pico(savings.pico().saturating_neg())));
     }
+    if savings == Money::ZERO {
+        return "nothing saved".to_owned();
+    }
     format!("{} saved", dollars(savings))
 }
 
@@ -113,5 +116,6 @@ mod tests {
         let cents = |n: i128| Money::from_pico(n * 10_000_000_000);
         assert_eq!(in_words(1, &[], cents(-19), 3), "1 node → other nodes: $0.1900/h more, 3 pods move");
         assert_eq!(in_words(2, &[], cents(19), 0), "2 nodes without pods: $0.1900/h saved");
+        assert_eq!(in_words(1, &[], cents(0), 0), "1 node without pods: nothing saved", "on a slot");
     }
 }

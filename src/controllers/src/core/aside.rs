@@ -1,0 +1,359 @@
+//! What takes long is decided elsewhere, so that events are taken in and pods bound meanwhile: decisions that look at the whole
+//! cluster, the steps of commands, and the copy that a look at the nodes begins with.
+//!
+//! A replica of the state is told what has changed, a part at a time, and is asked by another thread, one question at a time. Each
+//! answer is checked against the state as it is by then before anything is done about it. In simulations everything takes turns,
+//! and nothing is decided elsewhere.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use berth_decisions::{DecideError, Finished, Problem, Replica, Solved};
+use berth_disruption::{Method, Places, Reason, Renewed};
+use berth_state::{ObjectRef, State};
+use jiff::Timestamp;
+
+use super::{Core, Job};
+use crate::clock::after;
+
+/// The replica is told of so many objects in one go.
+const TOLD_AT_A_TIME: usize = 2_000;
+/// It is told although nobody asks once so many have changed.
+const TOLD_UNASKED: usize = 1_000;
+/// A decision of which something did not hold so often in a row is made again while nobody is bound.
+const PATIENCE: u32 = 2;
+/// How soon is asked again what broke off.
+const BROKEN_OFF: Duration = Duration::from_secs(1);
+
+/// What is asked elsewhere, and by whom.
+#[derive(Debug, Default)]
+pub(super) struct Aside {
+    /// While nobody asks it.
+    replica: Option<Replica>,
+    under_way: Option<UnderWay>,
+    /// A decision that is to be made, and whether it may launch.
+    decision: Option<bool>,
+    /// Commands whose next step is to be decided.
+    steps: BTreeSet<u64>,
+    /// Whether a decision was made last: what else there is to ask comes first then.
+    has_decided: bool,
+    /// How often in a row something of a decision did not hold any more.
+    n_again: u32,
+    /// Reservations, by name, that found no place when they were asked last.
+    asked: BTreeSet<Arc<str>>,
+}
+
+/// A question that is being answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum UnderWay {
+    Decision { launches: bool },
+    Step(u64),
+    Copy,
+    Nothing,
+}
+
+/// A question, with the state as it was when it came up.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    problem: Problem,
+    question: Question,
+    now: Timestamp,
+}
+
+#[derive(Debug)]
+enum Question {
+    Decision {
+        options: Box<berth_decisions::Options>,
+        span: tracing::Span,
+    },
+    Renew(Step),
+    Confirm(Step),
+    /// A copy of the state.
+    Copy,
+    /// The replica is only told what has changed.
+    Nothing,
+}
+
+#[derive(Debug)]
+struct Step {
+    id: u64,
+    nodes: Vec<ObjectRef>,
+    method: Method,
+    options: Box<berth_disruption::Options>,
+    n_changes: u64,
+}
+
+/// What was answered.
+#[derive(Debug)]
+pub(crate) struct Answered {
+    answer: Answer,
+    seconds: f64,
+}
+
+#[derive(Debug)]
+enum Answer {
+    Decision(Box<Solved>, bool, tracing::Span),
+    Renewed(Replica, Step, Result<Result<Renewed, Vec<Reason>>, DecideError>),
+    Confirmed(Replica, Step, Result<Result<Places, Vec<Reason>>, DecideError>),
+    Copied(Replica, Box<State>),
+    Nothing(Replica),
+}
+
+// === impl Aside ===
+
+impl Aside {
+    /// Whether nobody is to be bound until a decision is made that events came between too often.
+    fn holds_still(&self) -> bool {
+        self.n_again >= PATIENCE && matches!(self.under_way, Some(UnderWay::Decision { .. }))
+    }
+
+    /// The decision that is to be made now. They take turns with the rest, so that none keeps others waiting for ever.
+    fn next_decision(&mut self, is_looking: bool) -> Option<bool> {
+        let has_others = !self.steps.is_empty() || is_looking;
+        if std::mem::take(&mut self.has_decided) && has_others {
+            return None;
+        }
+        let decision = self.decision.take();
+        self.has_decided = decision.is_some();
+        decision
+    }
+}
+
+// === impl Asked ===
+
+impl Asked {
+    /// Answers. May take long.
+    pub(crate) fn answer(self) -> Answered {
+        let start = std::time::Instant::now();
+        let Asked { problem, question, now } = self;
+        let answer = match question {
+            Question::Decision { options, span } => {
+                let solved = span.in_scope(|| problem.solve(&options, now));
+                Answer::Decision(Box::new(solved), options.launches, span)
+            }
+            Question::Renew(step) => {
+                let (replica, renewed) = problem.ask(|state, decider| {
+                    berth_disruption::renew((state, decider), &step.nodes, step.method, &step.options, now)
+                });
+                Answer::Renewed(replica, step, renewed)
+            }
+            Question::Confirm(step) => {
+                let (replica, confirmed) = problem.ask(|state, decider| {
+                    berth_disruption::confirm((state, decider), &step.nodes, step.method, &step.options, now)
+                });
+                Answer::Confirmed(replica, step, confirmed)
+            }
+            Question::Copy => {
+                let (replica, copy) = problem.ask(|state, _| state.snapshot());
+                Answer::Copied(replica, Box::new(copy))
+            }
+            Question::Nothing => Answer::Nothing(problem.ask(|_, _| ()).0),
+        };
+        Answered { answer, seconds: start.elapsed().as_secs_f64() }
+    }
+}
+
+impl Core {
+    /// From now on what takes long is decided elsewhere: [`Core::take_asked`] says what, and its answer is an input.
+    pub(crate) fn decide_aside(&mut self) {
+        self.aside = Some(Aside::default());
+    }
+
+    pub(super) fn decides_aside(&self) -> bool {
+        self.aside.is_some()
+    }
+
+    /// A decision is to be made elsewhere; false where nothing is decided there.
+    pub(super) fn want_decision(&mut self, launches: bool) -> bool {
+        let Some(aside) = &mut self.aside else { return false };
+        aside.decision = Some(aside.decision.unwrap_or(false) || launches);
+        true
+    }
+
+    /// The next step of a command is to be decided elsewhere; false where nothing is decided there.
+    pub(super) fn want_step(&mut self, id: u64) -> bool {
+        let Some(aside) = &mut self.aside else { return false };
+        if aside.under_way != Some(UnderWay::Step(id)) {
+            aside.steps.insert(id);
+        }
+        true
+    }
+
+    /// Binds who fits on nodes that are up, while the rest is decided elsewhere.
+    pub(super) fn schedule_at_once(&mut self, now: Timestamp) {
+        if self.aside.as_ref().is_none_or(Aside::holds_still) {
+            return;
+        }
+        let (options, span) = self.begin_decision(false, now);
+        self.decision = span.clone();
+        let _entered = span.enter();
+        self.decided = Some(self.decided.unwrap_or(false));
+        let none = BTreeSet::new();
+        let asked = self.aside.as_ref().map_or(&none, |aside| &aside.asked);
+        match self.decider.decide_at_once(&mut self.state, &options, asked, now) {
+            Ok(found) => {
+                self.swap_expected(&found.decision.bindings, now);
+                self.take_places(&found.decision.bindings);
+                if found.is_all || !found.decision.bindings.is_empty() || !found.decision.nominations.is_empty() {
+                    self.bind_all(&found.decision, now);
+                }
+                if !found.is_all {
+                    self.want_decision(false);
+                }
+            }
+            Err(error) => tracing::debug!(%error, "nothing can be decided yet"),
+        }
+    }
+
+    /// What is to be answered elsewhere now: its answer is told by [`super::Input::Solved`].
+    pub(crate) fn take_asked(&mut self, now: Timestamp) -> Option<Box<Asked>> {
+        let is_looking = self.disrupting.wants_copy();
+        let aside = self.aside.as_mut().filter(|aside| self.is_started && aside.under_way.is_none())?;
+        let wants = aside.decision.is_some() || !aside.steps.is_empty() || is_looking;
+        if !wants && aside.replica.is_none() {
+            return None;
+        }
+        let replica = aside.replica.take().unwrap_or_else(|| Replica::of(&mut self.state));
+        if !self.state.is_almost_told(TOLD_AT_A_TIME) {
+            return Some(self.tell_replica(replica, now));
+        }
+        if let Some(launches) = self.aside.as_mut().and_then(|aside| aside.next_decision(is_looking)) {
+            return Some(self.ask_for_decision(replica, launches, now));
+        }
+        while let Some(id) = self.aside.as_mut().and_then(|aside| aside.steps.pop_first()) {
+            if let Some(question) = self.step_to_decide(id, now) {
+                return Some(self.ask_replica(replica, question, UnderWay::Step(id), now));
+            }
+        }
+        if is_looking {
+            return Some(self.ask_replica(replica, Question::Copy, UnderWay::Copy, now));
+        }
+        // Where there was nothing to ask of the rest.
+        if let Some(launches) = self.aside.as_mut().and_then(|aside| aside.next_decision(false)) {
+            return Some(self.ask_for_decision(replica, launches, now));
+        }
+        if !self.state.is_almost_told(TOLD_UNASKED) {
+            return Some(self.tell_replica(replica, now));
+        }
+        self.bring_home(replica);
+        None
+    }
+
+    fn tell_replica(&mut self, replica: Replica, now: Timestamp) -> Box<Asked> {
+        if let Some(aside) = &mut self.aside {
+            aside.under_way = Some(UnderWay::Nothing);
+        }
+        let problem = replica.catch_up(&mut self.state, TOLD_AT_A_TIME);
+        Box::new(Asked { problem, question: Question::Nothing, now })
+    }
+
+    fn ask_for_decision(&mut self, replica: Replica, launches: bool, now: Timestamp) -> Box<Asked> {
+        let (options, span) = self.begin_decision(launches, now);
+        let question = Question::Decision { options: Box::new(options), span };
+        self.ask_replica(replica, question, UnderWay::Decision { launches }, now)
+    }
+
+    fn ask_replica(&mut self, replica: Replica, question: Question, under_way: UnderWay, now: Timestamp) -> Box<Asked> {
+        if let Some(aside) = &mut self.aside {
+            aside.under_way = Some(under_way);
+        }
+        let problem = replica.begin(&mut self.state);
+        Box::new(Asked { problem, question, now })
+    }
+
+    fn step_to_decide(&mut self, id: u64, now: Timestamp) -> Option<Question> {
+        let (nodes, method, is_confirmed) = self.disrupting.step_of(id)?;
+        let options = if is_confirmed { self.options_to_confirm(id, now) } else { self.options_to_renew(id, now) };
+        let step = Step { id, nodes, method, options: Box::new(options), n_changes: self.disrupting.n_changes() };
+        Some(if is_confirmed { Question::Confirm(step) } else { Question::Renew(step) })
+    }
+
+    fn bring_home(&mut self, replica: Replica) {
+        if let Some(aside) = &mut self.aside {
+            aside.replica = Some(replica);
+        }
+    }
+
+    /// A question was answered; `None` where that broke off.
+    pub(super) fn solved(&mut self, answered: Option<Answered>, now: Timestamp) {
+        let Some(under_way) = self.aside.as_mut().and_then(|aside| aside.under_way.take()) else { return };
+        let Some(Answered { answer, seconds }) = answered else { return self.broke_off(under_way, now) };
+        match answer {
+            Answer::Decision(solved, launches, span) => {
+                self.measure_decision(launches, seconds);
+                self.decision = span.clone();
+                let _entered = span.enter();
+                self.finish_decision(*solved, launches, now);
+            }
+            Answer::Renewed(replica, step, renewed) => {
+                let since = replica.since(&mut self.state, now);
+                // Where it waits for its own slot nothing is launched yet.
+                let launches = step.method != Method::DriftInSlot;
+                let holds = step.nodes.iter().all(|node| since.has_no_more_on(&node.key.name))
+                    && !matches!(&renewed, Ok(Ok(renewed)) if launches && !since.hold_launches(&renewed.launches));
+                self.bring_home(replica);
+                self.was_renewed(step.id, renewed, holds, now);
+            }
+            Answer::Confirmed(replica, step, confirmed) => {
+                let since = replica.since(&mut self.state, now);
+                let holds = step.nodes.iter().all(|node| since.has_no_more_on(&node.key.name))
+                    && !matches!(&confirmed, Ok(Ok(places)) if !since.hold_places(places));
+                self.bring_home(replica);
+                self.was_confirmed(step.id, confirmed, (holds, step.n_changes), now);
+            }
+            Answer::Copied(replica, copy) => {
+                self.bring_home(replica);
+                self.disrupting.copied(copy);
+            }
+            Answer::Nothing(replica) => self.bring_home(replica),
+        }
+    }
+
+    fn finish_decision(&mut self, solved: Solved, launches: bool, now: Timestamp) {
+        let asked = solved.waiting_reservations();
+        let (finished, replica) = solved.finish(&mut self.state, now);
+        self.bring_home(replica);
+        let Finished { decision, again } = match finished {
+            Ok(finished) => finished,
+            Err(error) => {
+                tracing::debug!(%error, "nothing can be decided yet");
+                return self.queue.add_at(Job::Provision, after(now, BROKEN_OFF));
+            }
+        };
+        if let Some(aside) = &mut self.aside {
+            if aside.n_again >= PATIENCE {
+                // Nobody was bound meanwhile.
+                self.queue.add(Job::Schedule);
+            }
+            aside.n_again = if again { aside.n_again.saturating_add(1) } else { 0 };
+            if aside.asked != asked {
+                // Pods that waited for their turn have theirs.
+                aside.asked = asked;
+                self.queue.add(Job::Schedule);
+            }
+        }
+        self.swap_expected(&decision.bindings, now);
+        self.take_places(&decision.bindings);
+        if launches {
+            self.carry_out(&decision, now);
+        } else {
+            self.bind_all(&decision, now);
+        }
+        if again {
+            self.queue.add(Job::Schedule);
+            self.want_decision(launches);
+        }
+    }
+
+    fn broke_off(&mut self, under_way: UnderWay, now: Timestamp) {
+        tracing::error!("a decision broke off");
+        let at = after(now, BROKEN_OFF);
+        match under_way {
+            UnderWay::Decision { .. } => self.queue.add_at(Job::Provision, at),
+            UnderWay::Step(id) => self.queue.add_at(Job::Command(id), at),
+            UnderWay::Copy => self.disrupting.give_look_up(),
+            UnderWay::Nothing => {}
+        }
+    }
+}

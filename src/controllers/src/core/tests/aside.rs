@@ -1,0 +1,95 @@
+//! What takes long is decided elsewhere. The test holds each question until it lets it be answered.
+
+use super::*;
+
+/// A pod without a node.
+fn waiting(name: &str, cpu: &str) -> Object {
+    Object::from(typed::<Pod>(json!({
+        "metadata": {"name": name, "namespace": "default", "uid": name, "resourceVersion": "5",
+            "creationTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}]},
+        "status": {"phase": "Pending"}})))
+}
+
+/// Three nodes with room for two pods of one CPU each, a usable NodePool, and what the cloud offers.
+fn aside() -> (Core, Timestamp) {
+    let mut core = at_rest(3);
+    core.decide_aside();
+    let now = after(start(), Duration::from_secs(1));
+    let catalogue = Arc::new(berth_cloudprovider_fake::catalogue());
+    let types = InstanceTypes { catalogue, reservations: Vec::new() };
+    asks_after(&mut core, Job::Offers(CLASS.to_owned()), Answer::Types(Ok(types)), now);
+    let status = Answer::Status(Ok(NodeClassStatus::Ready { hash: "first".to_owned() }));
+    asks_after(&mut core, Job::ClassStatus(CLASS.to_owned()), status, now);
+    // The look that follows, and what else there is to ask.
+    let now = after(now, Duration::from_secs(1));
+    core.work(now);
+    while let Some(asked) = core.take_asked(now) {
+        core.handle(Input::Solved(Some(Box::new(asked.answer()))), now);
+        core.take_look();
+        core.work(now);
+    }
+    (core, now)
+}
+
+fn observe(core: &mut Core, object: Object, now: Timestamp) {
+    core.handle(Input::Observed(Observed::Applied(object)), now);
+}
+
+/// What is written for pods and NodeClaims by name, once a moment has passed.
+fn work(core: &mut Core, now: &mut Timestamp) -> Vec<Job> {
+    *now = after(*now, Duration::from_secs(2));
+    let written = core.work(*now).into_iter().filter_map(|effect| match effect {
+        Effect::Write(Some(job @ (Job::Bind(_) | Job::Launch(_))), _) => Some(job),
+        _ => None,
+    });
+    written.collect()
+}
+
+fn bind(name: &str) -> Job {
+    Job::Bind(PodName { namespace: "default".to_owned(), name: name.to_owned() })
+}
+
+fn answer(core: &mut Core, asked: Box<Asked>, now: Timestamp) {
+    core.handle(Input::Solved(Some(Box::new(asked.answer()))), now);
+}
+
+#[test]
+fn a_pod_that_fits_is_bound_while_a_launch_is_decided_elsewhere() {
+    let (mut core, mut now) = aside();
+    observe(&mut core, waiting("large", "6"), now);
+    assert_eq!(work(&mut core, &mut now), []);
+    let asked = core.take_asked(now).expect("a launch is to be decided");
+    observe(&mut core, waiting("small", "1"), now);
+    assert_eq!(work(&mut core, &mut now), [bind("small")]);
+    assert!(core.take_asked(now).is_none(), "one question at a time");
+    answer(&mut core, asked, now);
+    let launched = work(&mut core, &mut now);
+    assert!(matches!(&launched[..], [Job::Launch(_)]), "{launched:?}");
+}
+
+#[test]
+fn nothing_is_launched_for_a_pod_that_is_gone_when_the_launch_is_decided() {
+    let (mut core, mut now) = aside();
+    observe(&mut core, waiting("large", "6"), now);
+    work(&mut core, &mut now);
+    let asked = core.take_asked(now).expect("a launch is to be decided");
+    let gone: Pod = typed(json!({"metadata": {"name": "large", "namespace": "default", "uid": "large"}}));
+    core.handle(Input::Observed(Observed::Deleted(Kind::Pod, Box::new(gone.metadata))), now);
+    answer(&mut core, asked, now);
+    assert_eq!(work(&mut core, &mut now), []);
+}
+
+#[test]
+fn a_decision_that_breaks_off_is_made_again() {
+    let (mut core, mut now) = aside();
+    observe(&mut core, waiting("large", "6"), now);
+    work(&mut core, &mut now);
+    drop(core.take_asked(now).expect("a launch is to be decided"));
+    core.handle(Input::Solved(None), now);
+    assert_eq!(work(&mut core, &mut now), []);
+    let asked = core.take_asked(now).expect("it is asked again");
+    answer(&mut core, asked, now);
+    let launched = work(&mut core, &mut now);
+    assert!(matches!(&launched[..], [Job::Launch(_)]), "{launched:?}");
+}

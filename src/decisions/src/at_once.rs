@@ -1,0 +1,110 @@
+//! What can be decided at once, while what takes long is decided elsewhere: pods go to nodes that are up and have room.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use berth_model::{ClassId, Cluster, MemberKind, PendingRow, Universe};
+use berth_scheduling::{Queue, Scheduler, Trial};
+use berth_state::{State, Time, Tracked};
+
+use crate::Decider;
+use crate::decide::{Options, bind_only, expect_synced};
+use crate::decider::{Kept, QUEUE};
+use crate::decision::{DecideError, Decision};
+use crate::existing::{Existing, is_to_be_bound};
+use crate::expected::ExpectedRows;
+
+/// What was decided at once.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AtOnce {
+    /// Pods that go to nodes which are up.
+    pub decision: Decision,
+    /// Whether there is nothing else to decide, launches aside: nobody could make others give way, and no Reservation waits.
+    pub is_all: bool,
+}
+
+impl Decider {
+    /// Decides what a decision without launches would, where nobody gives way for it and no Reservation gets a node: it takes
+    /// as long as what was touched, not as the cluster is large.
+    ///
+    /// Pending Reservations come before pods of equal priority. Those of `asked`, by name, had their turn and found no place;
+    /// while another one waits, no pod is bound.
+    ///
+    /// # Errors
+    /// The state does not know every kind yet.
+    pub fn decide_at_once(
+        &mut self,
+        state: &mut State,
+        options: &Options,
+        asked: &BTreeSet<Arc<str>>,
+        now: Time,
+    ) -> Result<AtOnce, DecideError> {
+        expect_synced(state)?;
+        let Some(tracked) = state.tracked(now) else { return Ok(AtOnce::default()) };
+        let Some((existing, is_all)) = self.bind_at_once(tracked, options, asked) else {
+            return Ok(AtOnce::default());
+        };
+        let options = Options { launches: false, ..options.clone() };
+        Ok(AtOnce { decision: bind_only(state, &options, existing)?, is_all })
+    }
+
+    // `None` where Reservations are to be placed first.
+    fn bind_at_once(
+        &mut self,
+        tracked: Tracked<'_>,
+        options: &Options,
+        asked: &BTreeSet<Arc<str>>,
+    ) -> Option<(Existing, bool)> {
+        let cluster = tracked.cluster;
+        if cluster.reservations.iter().any(is_to_be_bound) {
+            return None;
+        }
+        let reservations = waiting_reservations(cluster);
+        let mut names = reservations.iter().flat_map(|(_, row)| &row.members).map(|run| &run.name);
+        if names.any(|name| !asked.contains(name)) {
+            return None;
+        }
+        if !cluster
+            .pending
+            .iter()
+            .any(|row| row.kind == MemberKind::Pod && row.members.iter().any(|run| !run.is_empty()))
+        {
+            return Some((Existing::default(), reservations.is_empty()));
+        }
+        let left_out = reservations.iter().map(|(at, row)| {
+            let n_waiting = row.members.iter().fold(0_u32, |sum, run| sum.saturating_add(run.len()));
+            (*at, n_waiting)
+        });
+        let left_out: BTreeMap<u32, u32> = left_out.collect();
+        let kept = self.kept_of(tracked);
+        let Kept { classes, scheduler, .. } = kept;
+        let mut scheduler = Scheduler::resume(cluster, classes.universe(), scheduler);
+        scheduler.expect(ExpectedRows::on_nodes_that_are_up(cluster, &options.expected).to_schedule());
+        scheduler.leave(left_out);
+        let trial = scheduler.try_out(Queue { preempts: false, ..QUEUE });
+        let scheduler = scheduler.pause();
+        let may_preempt = trial.as_ref().is_some_and(|trial| may_preempt(cluster, classes.universe(), &trial.left));
+        self.kept = Some(Kept { classes, scheduler, ..kept });
+        let Trial { placements, .. } = trial?;
+        let mut existing = Existing::default();
+        for placement in placements {
+            existing.on_nodes.entry(placement.node).or_default().push(placement);
+        }
+        Some((existing, reservations.is_empty() && !may_preempt))
+    }
+}
+
+/// The pending rows of Reservations, with their index.
+pub(crate) fn waiting_reservations(cluster: &Cluster) -> Vec<(u32, &PendingRow)> {
+    let rows = (0_u32..).zip(&cluster.pending);
+    rows.filter(|(_, row)| row.kind == MemberKind::Reservation && row.members.iter().any(|run| !run.is_empty()))
+        .collect()
+}
+
+/// Whether others might give way to some of those who found no place: of no spec is one less important is told at once.
+fn may_preempt(cluster: &Cluster, universe: &Universe, left: &[(ClassId, u32)]) -> bool {
+    let spec = |id: ClassId| cluster.spec(universe.class(id)?.spec);
+    let left = left.iter().filter(|(_, count)| *count > 0).filter_map(|(id, _)| spec(*id));
+    let highest = left.filter(|spec| !spec.never_preempts).map(|spec| spec.priority).max();
+    highest.is_some_and(|highest| cluster.specs.iter().any(|known| known.priority < highest))
+}

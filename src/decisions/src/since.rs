@@ -1,0 +1,411 @@
+//! What has changed in a state since it was frozen, and what of a decision that was made from the frozen one holds by now.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use berth_api::{NodeClaim, NodePool, Reservation, labels};
+use berth_model::{Cluster, Resources};
+use berth_state::{Key, Kind, ObjectRef, PodRecord, State, Time};
+
+use crate::decision::{Binding, Decision, Launch, Nomination};
+use crate::elsewhere::Finished;
+
+/// What has changed in a state since its replica was told all.
+#[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent kinds of changes")]
+pub struct Since<'s> {
+    state: &'s State,
+    changed: BTreeSet<&'s Key>,
+    /// By name of the node, or of its NodeClaim: what changed there.
+    nodes: BTreeMap<Arc<str>, Vec<OnNode<'s>>>,
+    /// Pods on nodes that came there, left or changed.
+    moved: Vec<&'s Key>,
+    /// Whether one of those keeps others away.
+    repels: bool,
+    /// NodePools that have more NodeClaims.
+    grown: BTreeSet<&'s str>,
+    budgets: bool,
+    volumes: bool,
+    namespaces: bool,
+    /// Whether something changed that concerns all nodes.
+    all: bool,
+    offers: bool,
+}
+
+/// A change on a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum OnNode<'s> {
+    Came(&'s Key),
+    Left,
+    /// A pod there is another now, or the node is.
+    Other,
+}
+
+// === impl Since ===
+
+impl<'s> Since<'s> {
+    pub(crate) fn new(before: &'s State, state: &'s mut State, now: Time) -> Self {
+        // Up to date, for who asks what is free.
+        state.cluster(now);
+        let state = &*state;
+        let mut since = Since {
+            state,
+            changed: state.noted().collect(),
+            nodes: BTreeMap::new(),
+            moved: Vec::new(),
+            repels: false,
+            grown: BTreeSet::new(),
+            budgets: false,
+            volumes: false,
+            namespaces: false,
+            all: false,
+            offers: state.has_other_offers(),
+        };
+        for key in state.noted() {
+            since.take_in(before, key);
+        }
+        since
+    }
+
+    fn take_in(&mut self, before: &'s State, key: &'s Key) {
+        let state = self.state;
+        match key.kind {
+            Kind::Pod => self.take_in_pod(before, key),
+            Kind::Node | Kind::CSINode | Kind::Device | Kind::NodeResourceTopology => {
+                self.note(&key.name, OnNode::Other);
+            }
+            Kind::NodeClaim => {
+                let [was, is] = [before, state].map(|of| of.get_as::<NodeClaim>("", &key.name));
+                for claim in was.into_iter().chain(is) {
+                    let node = claim.status.as_ref().and_then(|status| status.node_name.as_deref());
+                    self.note_all(node, OnNode::Other);
+                }
+                self.note(&key.name, OnNode::Other);
+                let pool = is.filter(|_| was.is_none()).and_then(|claim| claim.metadata.labels.as_ref());
+                self.grown.extend(pool.and_then(|all| all.get(labels::NODEPOOL)).map(String::as_str));
+            }
+            Kind::Reservation => {
+                for of in [before, state] {
+                    let known = of.get_as::<Reservation>("", &key.name).and_then(|known| known.status.as_ref());
+                    let node = known.and_then(|status| status.node_name.as_deref());
+                    self.note_all(node, OnNode::Other);
+                }
+            }
+            Kind::PodDisruptionBudget => self.budgets = true,
+            Kind::PersistentVolume | Kind::PersistentVolumeClaim | Kind::StorageClass => self.volumes = true,
+            Kind::Namespace => self.namespaces = true,
+            Kind::PriorityClass | Kind::NodeOverlay | Kind::DaemonSet => self.all = true,
+            // Launches look at NodePools. Whom the others select only weighs in scores.
+            Kind::NodePool
+            | Kind::Service
+            | Kind::Deployment
+            | Kind::ReplicaSet
+            | Kind::ReplicationController
+            | Kind::StatefulSet
+            | Kind::Job
+            | Kind::CronJob => {}
+        }
+    }
+
+    fn take_in_pod(&mut self, before: &'s State, key: &'s Key) {
+        let [was, is] = [before, self.state].map(|of| of.pod(&key.namespace, &key.name));
+        let [from, to] = [was, is].map(|pod| pod.and_then(|pod| pod.node()));
+        if from == to {
+            self.note_all(from, OnNode::Other);
+        } else {
+            self.note_all(from, OnNode::Left);
+            self.note_all(to, OnNode::Came(key));
+        }
+        if from.or(to).is_some() {
+            self.moved.push(key);
+            self.repels |= is.is_some_and(|pod| rules_of(pod).repels);
+        }
+    }
+
+    fn note_all(&mut self, node: Option<&str>, change: OnNode<'s>) {
+        if let Some(node) = node {
+            self.note(node, change);
+        }
+    }
+
+    fn note(&mut self, node: &str, change: OnNode<'s>) {
+        self.nodes.entry(node.into()).or_default().push(change);
+    }
+
+    /// Whether an object is what it was.
+    pub fn is_as_it_was(&self, object: &ObjectRef) -> bool {
+        !self.changed.contains(&object.key)
+    }
+
+    /// Whether nothing has changed on a node, but that pods left it.
+    pub fn has_no_more_on(&self, node: &str) -> bool {
+        !self.all && self.nodes.get(node).is_none_or(|changes| changes.iter().all(|change| *change == OnNode::Left))
+    }
+
+    /// Leaves out of a decision what does not hold any more.
+    pub(crate) fn kept_of(&self, decision: Decision) -> Finished {
+        if self.changed.is_empty() && !self.offers {
+            return self.with_free_slots(decision);
+        }
+        let decided = decision.bindings.iter().map(|binding| (&binding.object.key, &*binding.node.key.name));
+        let decided = Decided(decided.collect());
+        let mut again = false;
+        let mut kept = Decision::default();
+        // Who runs yet has the place where it comes next while both are there, whatever changes of them.
+        let moves = decision.moves.iter().filter(|moves| self.is_there(&moves.object));
+        for moves in moves {
+            if self.is_there(&moves.node) {
+                kept.moves.push(moves.clone());
+            } else {
+                again = true;
+            }
+        }
+        let mut without_way: BTreeSet<Arc<str>> = BTreeSet::new();
+        let makes_way = |nomination: &&Nomination| nomination.after_evictions;
+        for nomination in decision.nominations.iter().filter(makes_way) {
+            if !self.is_as_it_was(&nomination.object) || self.is_disturbed(&nomination.node.key.name, &decided) {
+                without_way.insert(Arc::clone(&nomination.node.key.name));
+            }
+        }
+        for eviction in &decision.evictions {
+            if self.budgets || !self.is_as_it_was(&eviction.pod) || self.is_disturbed(&eviction.node.key.name, &decided)
+            {
+                without_way.insert(Arc::clone(&eviction.node.key.name));
+            }
+        }
+        for eviction in decision.evictions.iter().filter(|eviction| !without_way.contains(&eviction.node.key.name)) {
+            kept.evictions.push(eviction.clone());
+        }
+        for nomination in &decision.nominations {
+            let node = &nomination.node;
+            let holds = self.is_as_it_was(&nomination.object)
+                && self.is_there(node)
+                && !(nomination.after_evictions && without_way.contains(&node.key.name));
+            if holds {
+                kept.nominations.push(nomination.clone());
+            } else {
+                again |= self.waits(&nomination.object);
+            }
+        }
+        for binding in &decision.bindings {
+            if self.holds(binding, &decided) {
+                kept.bindings.push(binding.clone());
+            } else {
+                again |= self.waits(&binding.object);
+            }
+        }
+        for refusal in decision.refusals {
+            let mut refusal = refusal;
+            refusal.objects.retain(|object| self.is_as_it_was(object));
+            if !refusal.objects.is_empty() {
+                kept.refusals.push(refusal);
+            }
+        }
+        let mut slots = self.slots();
+        for launch in decision.launches {
+            let members: Vec<ObjectRef> = launch.pods.iter().chain(&launch.reservations).cloned().collect();
+            let launch = self.launch(launch, &mut slots);
+            let is_kept = |object: &ObjectRef| {
+                launch.as_ref().is_some_and(|kept| kept.pods.contains(object) || kept.reservations.contains(object))
+            };
+            again |= members.iter().any(|object| !is_kept(object) && self.waits(object));
+            kept.launches.extend(launch);
+        }
+        Finished { decision: kept, again }
+    }
+
+    /// Whether all of these nodes may be launched as they were planned.
+    pub fn hold_launches(&self, launches: &[Launch]) -> bool {
+        let mut slots = self.slots();
+        launches.iter().all(|launch| self.launch(launch.clone(), &mut slots).as_ref() == Some(launch))
+    }
+
+    /// Whether pods that are to move to these nodes, by name, would still find room there.
+    pub fn hold_places(&self, places: &[(Key, String)]) -> bool {
+        let none = Decided(BTreeMap::new());
+        let mut asked: BTreeMap<&str, Vec<&Key>> = BTreeMap::new();
+        for (key, node) in places {
+            let may_move = match key.kind {
+                Kind::Pod => self.state.pod(&key.namespace, &key.name).is_some_and(|pod| {
+                    // One that has rules goes where it was sent only while nobody came near.
+                    self.suits(pod, &key.namespace, &none)
+                }),
+                _ => !self.changed.contains(key) && !self.is_disturbed(node, &none),
+            };
+            // A pod that left meanwhile needs no place.
+            let is_gone = key.kind == Kind::Pod && !self.state.has(key);
+            if !may_move && !is_gone {
+                return false;
+            }
+            if !is_gone {
+                asked.entry(node).or_default().push(key);
+            }
+        }
+        asked.retain(|node, _| !self.has_no_more_on(node));
+        let Some(cluster) = self.state.last_cluster().filter(|_| !asked.is_empty()) else { return asked.is_empty() };
+        asked.iter().all(|(node, pods)| self.has_room_for(cluster, node, pods))
+    }
+
+    // Whether the pods fit a node to which others came. Where anything else is new there, nobody can tell.
+    fn has_room_for(&self, cluster: &Cluster, node: &str, pods: &[&Key]) -> bool {
+        let came = |change: &OnNode<'_>| matches!(change, OnNode::Came(_) | OnNode::Left);
+        if self.all || self.nodes.get(node).is_some_and(|changes| !changes.iter().all(came)) {
+            return false;
+        }
+        let of_name = |name: &str| {
+            let name = cluster.symbols.get(name)?;
+            cluster.nodes.iter().find(|node| node.name == name)
+        };
+        let requests = |key: &Key| {
+            let pod = self.state.pod(&key.namespace, &key.name)?;
+            let namespace = cluster.symbols.get(&key.namespace)?;
+            let pods = &of_name(pod.node()?)?.pods;
+            let known = pods.iter().find(|known| known.namespace == namespace && *known.name == *key.name)?;
+            cluster.spec(known.spec).map(|spec| &spec.requests)
+        };
+        let Some(node) = of_name(node) else { return false };
+        let mut free: Resources = node.free.clone();
+        pods.iter().filter(|key| key.kind == Kind::Pod).all(|key| {
+            let Some(requests) = requests(key) else { return false };
+            let fits = requests.fits(&free);
+            free.subtract(requests);
+            fits
+        })
+    }
+
+    fn is_disturbed(&self, node: &str, decided: &Decided<'_>) -> bool {
+        let as_decided = |change: &OnNode<'_>| match change {
+            OnNode::Came(pod) => decided.0.get(pod) == Some(&node),
+            OnNode::Left | OnNode::Other => false,
+        };
+        self.all || self.nodes.get(node).is_some_and(|changes| !changes.iter().all(as_decided))
+    }
+
+    fn is_there(&self, node: &ObjectRef) -> bool {
+        let has_uid = |uid: &str| self.state.uid_of(&node.key).as_deref() == Some(uid);
+        self.state.has(&node.key) && node.uid.as_deref().is_none_or(has_uid)
+    }
+
+    fn holds(&self, binding: &Binding, decided: &Decided<'_>) -> bool {
+        let (key, node) = (&binding.object.key, &binding.node);
+        let as_it_was = |object: &ObjectRef| self.is_as_it_was(object) && self.is_there(object);
+        if !as_it_was(&binding.object)
+            || !as_it_was(node)
+            || self.is_disturbed(&node.key.name, decided)
+            || !binding.draws_from.as_ref().is_none_or(as_it_was)
+        {
+            return false;
+        }
+        match key.kind {
+            Kind::Pod => {
+                self.state.pod(&key.namespace, &key.name).is_some_and(|pod| self.suits(pod, &key.namespace, decided))
+            }
+            // Its template may have rules, too.
+            _ => self.moved.is_empty() || !self.repels,
+        }
+    }
+
+    // Whether no pod came or went that a pod has something to do with.
+    fn suits(&self, pod: &PodRecord, namespace: &str, decided: &Decided<'_>) -> bool {
+        let rules = rules_of(pod);
+        let as_decided = |key: &Key| {
+            let known = self.state.pod(&key.namespace, &key.name);
+            let node = known.and_then(|pod| pod.node());
+            node.is_some() && decided.0.get(key).copied() == node
+        };
+        let mut moved = self.moved.iter().filter(|key| !as_decided(key)).peekable();
+        if moved.peek().is_some() && (self.repels || rules.about_pods) {
+            return false;
+        }
+        let is_of_its_own = !(rules.has_volumes && self.volumes || rules.about_pods && self.namespaces);
+        is_of_its_own && !(rules.spreads && moved.any(|key| *key.namespace == *namespace))
+    }
+
+    // Whether an object has no node yet, as it is now.
+    fn waits(&self, object: &ObjectRef) -> bool {
+        let key = &object.key;
+        match key.kind {
+            Kind::Pod => self.state.pod(&key.namespace, &key.name).is_some_and(|pod| pod.node().is_none()),
+            _ => self.state.has(key),
+        }
+    }
+
+    /// How many instances of each finite supply may be launched.
+    fn slots(&self) -> BTreeMap<&'s str, u32> {
+        let cluster = self.state.last_cluster();
+        let slots = cluster.into_iter().flat_map(|cluster| cluster.slots.iter().map(move |slots| (cluster, slots)));
+        slots.map(|(cluster, slots)| (cluster.symbols.text(slots.id), slots.free)).collect()
+    }
+
+    // No object is another one, but fewer instances may be free.
+    fn with_free_slots(&self, mut decision: Decision) -> Finished {
+        let (mut slots, n_launches) = (self.slots(), decision.launches.len());
+        decision.launches.retain(|launch| take_slot(launch, &mut slots));
+        Finished { again: decision.launches.len() < n_launches, decision }
+    }
+
+    /// A launch without who waits no more; `None` where it does not hold.
+    fn launch(&self, mut launch: Launch, slots: &mut BTreeMap<&'s str, u32>) -> Option<Launch> {
+        let pool = self.state.get_as::<NodePool>("", &launch.node_pool.key.name)?;
+        let is_limited = !pool.spec.limits.is_empty();
+        let has_grown = self.grown.contains(&*launch.node_pool.key.name);
+        if self.all || self.offers || !self.is_as_it_was(&launch.node_pool) || (is_limited && has_grown) {
+            return None;
+        }
+        let n_members = launch.pods.len() + launch.reservations.len();
+        launch.pods.retain(|pod| self.is_as_it_was(pod));
+        launch.reservations.retain(|reservation| self.is_as_it_was(reservation));
+        launch.draws.retain(|draw| self.is_as_it_was(&draw.pod) && self.is_as_it_was(&draw.reservation));
+        // Fewer may do with a smaller node.
+        let n_left = launch.pods.len() + launch.reservations.len();
+        (n_left * 2 > n_members && take_slot(&launch, slots)).then_some(launch)
+    }
+}
+
+/// Where the decision itself sends pods.
+struct Decided<'d>(BTreeMap<&'d Key, &'d str>);
+
+/// Takes the slot of a launch; false where there is none.
+fn take_slot(launch: &Launch, slots: &mut BTreeMap<&str, u32>) -> bool {
+    let Some(id) = launch.offering.reservation_id.as_deref() else { return true };
+    match slots.get_mut(id) {
+        Some(free) if *free > 0 => {
+            *free -= 1;
+            true
+        }
+        _ => false,
+    }
+}
+
+/// What a pod's place depends on beside its node.
+#[derive(Debug, Clone, Copy, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "independent rules")]
+struct Rules {
+    /// Affinity or anti-affinity.
+    about_pods: bool,
+    /// Whether it keeps others away.
+    repels: bool,
+    spreads: bool,
+    has_volumes: bool,
+}
+
+fn rules_of(pod: &PodRecord) -> Rules {
+    let Some(spec) = pod.spec() else { return Rules::default() };
+    let affinity = spec.affinity.as_ref();
+    let anti = affinity.and_then(|affinity| affinity.pod_anti_affinity.as_ref());
+    let repels = anti.and_then(|anti| anti.required_during_scheduling_ignored_during_execution.as_ref());
+    let with = affinity.and_then(|affinity| affinity.pod_affinity.as_ref());
+    let joins = with.and_then(|with| with.required_during_scheduling_ignored_during_execution.as_ref());
+    let has_any = |terms: Option<&Vec<_>>| terms.is_some_and(|terms| !terms.is_empty());
+    let spreads = spec.topology_spread_constraints.iter().flatten();
+    Rules {
+        about_pods: has_any(repels) || has_any(joins),
+        repels: has_any(repels),
+        spreads: spreads.into_iter().any(|spread| spread.when_unsatisfiable == "DoNotSchedule"),
+        has_volumes: spec
+            .volumes
+            .iter()
+            .flatten()
+            .any(|volume| volume.persistent_volume_claim.is_some() || volume.ephemeral.is_some()),
+    }
+}

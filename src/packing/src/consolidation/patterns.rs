@@ -1,0 +1,207 @@
+//! Better prices by whole patterns: what comes to a bin are whole items, of which often fewer have room than fractions would.
+//!
+//! Cutting planes (Kelley, 1960): the value of a bin's room is the most that any pattern of items in it is worth. A linear
+//! program knows some patterns of each bin, and its prices are good as far as these go. The knapsack of each bin says what is
+//! certain at these prices, and which patterns the program lacks. Prices stay near the best known ones, within a box, as
+//! far from these few patterns say anything (box step method: Marsten, Hogan and Blankenship, 1975).
+
+use good_lp::{Expression, ProblemVariables, Solution, SolverModel, Variable, clarabel, constraint, variable};
+
+use super::bound::{Relaxed, Sort};
+use crate::pricing::{Pricer, PricingEffort, Query};
+use crate::problem::{BinType, Item, Problem};
+use crate::tuning::consolidation::patterns::{
+    BOX, CLOSE, LEAST_BOX, LP_TOLERANCE, MOST_PATTERNS, MOST_SORTS, NODES, ROUNDS, STEPS,
+};
+
+/// The items of a pattern, and how many of each.
+type Items = Vec<(u32, u32)>;
+
+/// The knapsacks of all sorts of bins, and the patterns that they found.
+struct Knapsacks<'r> {
+    relaxed: &'r Relaxed,
+    pricer: Pricer<'r>,
+    /// By sort: how many of each item may come to one, where there is room for any.
+    counts: Vec<Vec<u32>>,
+    /// By sort.
+    patterns: Vec<Vec<Items>>,
+}
+
+/// What prices were found to give.
+struct Evaluated {
+    bound: f64,
+    /// How many patterns were not known before.
+    n_new: usize,
+}
+
+/// The best bound that prices near these are found to give; no less than `least`.
+pub(super) fn improved(relaxed: &Relaxed, start: Vec<f64>, least: f64) -> f64 {
+    let n_takers = relaxed.sorts.iter().filter(|sort| !sort.takes.is_empty()).count();
+    if n_takers == 0 || n_takers > MOST_SORTS {
+        return least;
+    }
+    let problem = problem_of(relaxed);
+    let mut knapsacks = Knapsacks::new(relaxed, &problem);
+    let mut centre = start;
+    let first = knapsacks.evaluate(&centre);
+    let (mut at_centre, mut best, mut width) = (first.bound, least.max(first.bound), BOX);
+    for _ in 0..ROUNDS {
+        let Some((prices, hoped)) = knapsacks.solve(&centre, width) else { break };
+        let found = knapsacks.evaluate(&prices);
+        best = best.max(found.bound);
+        let gained = found.bound - at_centre;
+        let is_close = hoped - at_centre <= CLOSE * hoped.abs();
+        if gained > 0.0 {
+            (centre, at_centre) = (prices, found.bound);
+            width = (width * 1.5).min(BOX);
+        } else if is_close || found.n_new == 0 {
+            if width >= BOX {
+                break;
+            }
+            width = (width * 2.0).min(BOX);
+        } else {
+            width = (width * 0.7).max(LEAST_BOX);
+        }
+    }
+    best
+}
+
+/// The sorts as types of bins that a pricer knows.
+fn problem_of(relaxed: &Relaxed) -> Problem {
+    let item = |size: &Vec<i64>| Item { count: u32::MAX, size: size.clone(), at_most: u32::MAX, load: 0.0 };
+    let bin = |sort: &Sort| BinType {
+        cost: sort.cost,
+        bias: 0.0,
+        room: sort.whole_room.clone(),
+        admits: sort.takes.iter().map(|(item, _)| *item as usize).collect(),
+        draws: Vec::new(),
+        loads: Vec::new(),
+    };
+    Problem {
+        items: relaxed.whole_sizes.iter().map(item).collect(),
+        bins: relaxed.sorts.iter().map(bin).collect(),
+        ..Problem::default()
+    }
+}
+
+// === impl Knapsacks ===
+
+impl<'r> Knapsacks<'r> {
+    fn new(relaxed: &'r Relaxed, problem: &'r Problem) -> Self {
+        let n_items = relaxed.whole_sizes.len();
+        let counts = relaxed.sorts.iter().map(|sort| {
+            let mut counts = vec![0; if sort.takes.is_empty() { 0 } else { n_items }];
+            for &(item, times) in &sort.takes {
+                if let Some(count) = counts.get_mut(item as usize) {
+                    *count = crate::numbers::floor_u32(times);
+                }
+            }
+            counts
+        });
+        let counts = counts.collect();
+        let patterns = vec![Vec::new(); relaxed.sorts.len()];
+        Knapsacks { relaxed, pricer: Pricer::new(problem), counts, patterns }
+    }
+
+    /// The bound that these prices give for certain, and the patterns that the program lacked there.
+    fn evaluate(&mut self, prices: &[f64]) -> Evaluated {
+        let mut n_new = 0;
+        let mut values = Vec::with_capacity(self.patterns.len());
+        for (bin, counts) in self.counts.iter().enumerate() {
+            if counts.is_empty() {
+                values.push(0.0);
+                continue;
+            }
+            let effort = PricingEffort { steps: STEPS, nodes: NODES, slack: 1.0 };
+            let found = self.pricer.best_pattern(Query { bin, prices, counts, threshold: 0.0, effort });
+            values.push(found.at_most);
+            let Some(known) = self.patterns.get_mut(bin) else { continue };
+            for items in std::iter::once(found.items).chain(found.others.into_iter().map(|(_, items)| items)) {
+                if !items.is_empty() && !known.contains(&items) {
+                    n_new += 1;
+                    known.push(items);
+                }
+            }
+            // Those that were found last say most of where prices are now.
+            if known.len() > MOST_PATTERNS {
+                known.drain(..known.len() - MOST_PATTERNS);
+            }
+        }
+        Evaluated { bound: self.relaxed.sum(prices, &values), n_new }
+    }
+
+    /// The best prices as far as these patterns go, within a box about `centre`, and the bound that they would give.
+    fn solve(&self, centre: &[f64], width: f64) -> Option<(Vec<f64>, f64)> {
+        let relaxed = self.relaxed;
+        let mut variables = ProblemVariables::new();
+        // An item whose price is nothing may get one, as small as prices are.
+        let mean = centre.iter().sum::<f64>() / f64::from(u32::try_from(centre.len().max(1)).unwrap_or(u32::MAX));
+        let price = |at: &f64| {
+            let reach = width * at.max(0.1 * mean);
+            variable().min((at - reach).max(0.0)).max((at + reach).min(relaxed.dearest))
+        };
+        let prices: Vec<Variable> = centre.iter().map(|at| variables.add(price(at))).collect();
+        let scarce: Vec<Variable> = relaxed.stocks.iter().map(|_| variables.add(variable().min(0.0))).collect();
+        let mut gain = Expression::default();
+        for (stock, scarce) in relaxed.stocks.iter().zip(&scarce) {
+            gain.add_mul(-*stock, *scarce);
+        }
+        let worth = |items: &[(u32, u32)]| {
+            let mut worth = Expression::default();
+            for (item, count) in items {
+                prices.get(*item as usize).into_iter().for_each(|price| worth.add_mul(f64::from(*count), *price));
+            }
+            worth
+        };
+        let mut constraints = Vec::new();
+        for (sort, patterns) in relaxed.sorts.iter().zip(&self.patterns) {
+            let room = (!patterns.is_empty()).then(|| variables.add(variable().min(0.0)));
+            for pattern in patterns {
+                let mut over = worth(pattern);
+                if let Some(room) = room {
+                    over.add_mul(-1.0, room);
+                }
+                constraints.push(constraint!(over <= 0.0));
+            }
+            let of_room = room.map(Expression::from).unwrap_or_default();
+            let scarce = sort.stock.and_then(|at| scarce.get(at)).copied();
+            match (&sort.holds, sort.is_new) {
+                (Some((disruption, holds)), _) => {
+                    let least = variables.add(variable());
+                    gain.add_mul(sort.count, least);
+                    constraints.push(constraint!(of_room + least <= sort.cost));
+                    let mut emptied = Expression::from(least) - worth(holds);
+                    if let Some(scarce) = scarce {
+                        emptied.add_mul(1.0, scarce);
+                    }
+                    constraints.push(constraint!(emptied <= *disruption));
+                }
+                (None, true) if room.is_some() => {
+                    let mut over = of_room;
+                    if let Some(scarce) = scarce {
+                        over.add_mul(-1.0, scarce);
+                    }
+                    constraints.push(constraint!(over <= sort.cost));
+                }
+                (None, true) => {}
+                (None, false) => gain -= of_room * sort.count,
+            }
+        }
+        let mut model = variables.maximise(gain.clone()).using(clarabel);
+        model.settings().verbose(false).tol_gap_rel(LP_TOLERANCE).tol_gap_abs(LP_TOLERANCE).tol_feas(LP_TOLERANCE);
+        for constraint in constraints {
+            model.add_constraint(constraint);
+        }
+        let solution = model.solve().ok()?;
+        let value = |variable: &Variable| Some(solution.value(*variable)).filter(|value| value.is_finite());
+        let hoped = solution.eval(gain) + self.standing_cost();
+        let prices = prices.iter().map(|price| value(price).map(|value| value.max(0.0))).collect::<Option<_>>()?;
+        hoped.is_finite().then_some((prices, hoped))
+    }
+
+    /// What bins cost that stay in any case.
+    fn standing_cost(&self) -> f64 {
+        let stay = self.relaxed.sorts.iter().filter(|sort| sort.holds.is_none() && !sort.is_new);
+        stay.map(|sort| sort.count * sort.cost).sum()
+    }
+}

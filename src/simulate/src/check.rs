@@ -1,0 +1,108 @@
+//! Mistakes that show only once all that a scenario refers to has been read.
+
+use std::collections::BTreeSet;
+
+use berth_catalogue::{MAX_PRICE, Money};
+use berth_manifests::{Object, nearest};
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use crate::act::keys;
+use crate::error::SimulateError;
+use crate::load::Simulation;
+use crate::step::{Action, Origin};
+
+// === impl Simulation ===
+
+impl Simulation {
+    /// What steps name is there, as far as that can be told before they happen: a mistake on the last day of a month is
+    /// told at once.
+    pub(crate) fn check_steps(&self) -> Result<(), SimulateError> {
+        let mut ids = self.reservation_ids();
+        for step in &*self.steps {
+            if let Action::Apply(objects) = &step.action {
+                ids.extend(objects.iter().filter_map(reservation_id));
+            }
+        }
+        for step in &*self.steps {
+            let wrong = |message| Err(SimulateError::Step { place: self.place(step.origin), message });
+            match &step.action {
+                // Those of events are told with their field, and are checked before.
+                Action::Stock(offering, _) | Action::Price(offering, _) if !matches!(step.origin, Origin::Event(_)) => {
+                    if let Err(problem) = keys(&self.catalogue, offering) {
+                        return wrong(problem);
+                    }
+                }
+                Action::Reservation { id, .. } if !ids.contains(&**id) => {
+                    let hint = match nearest(id, ids.iter().map(String::as_str)) {
+                        Some(near) => format!(": did you mean {near}?"),
+                        None => String::new(),
+                    };
+                    let known = "one of the catalogue, or of a FakeCapacityReservation";
+                    return wrong(format!("reservation.id: found {id:?}, expected {known}{hint}"));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The id of a capacity reservation.
+pub(crate) fn reservation_id(object: &Object) -> Option<String> {
+    match object {
+        Object::FakeCapacityReservation(own) => Some(own.id().to_owned()),
+        _ => None,
+    }
+}
+
+/// Leaves the last of each object that is given more than once, as plans do; a sentence for each.
+pub(crate) fn drop_repeated(objects: &mut Vec<Object>) -> Vec<String> {
+    let name_of = |object: &Object| {
+        let metadata = object.metadata();
+        let namespace = metadata.namespace.clone().filter(|namespace| namespace != "default").unwrap_or_default();
+        (object.kind(), namespace, metadata.name.clone().unwrap_or_default())
+    };
+    let (mut seen, mut told) = (BTreeSet::new(), BTreeSet::new());
+    let mut kept: Vec<Object> = Vec::with_capacity(objects.len());
+    for object in objects.drain(..).rev() {
+        let name = name_of(&object);
+        // What has a name of the server's making is another one each time.
+        if name.2.is_empty() || seen.insert(name.clone()) {
+            kept.push(object);
+        } else {
+            told.insert(name);
+        }
+    }
+    kept.reverse();
+    *objects = kept;
+    let sentence = |(kind, namespace, name): (&str, String, String)| {
+        let slash = if namespace.is_empty() { "" } else { "/" };
+        format!("{kind} {namespace}{slash}{name}: given more than once; the last counts")
+    };
+    told.into_iter().map(sentence).collect()
+}
+
+/// The namespaces of pods of traces that no object makes, as objects.
+pub(crate) fn missing_namespaces(simulation: &Simulation) -> Vec<Object> {
+    let of_objects = simulation.objects.iter().filter(|object| object.kind() == "Namespace");
+    let mut known: BTreeSet<String> = of_objects.filter_map(|object| object.metadata().name.clone()).collect();
+    known.extend(["default", "kube-system"].map(str::to_owned));
+    let mut missing = Vec::new();
+    for step in &*simulation.steps {
+        if let Action::Pod(arrival) = &step.action
+            && !known.contains(&arrival.template.namespace)
+        {
+            let name = arrival.template.namespace.clone();
+            known.insert(name.clone());
+            let metadata = ObjectMeta { name: Some(name), ..ObjectMeta::default() };
+            missing.push(Object::from(Namespace { metadata, ..Namespace::default() }));
+        }
+    }
+    missing
+}
+
+/// Whether it is a price an hour as a catalogue has them.
+pub(crate) fn is_price(price: Money) -> bool {
+    !price.is_negative() && price <= MAX_PRICE
+}

@@ -1,0 +1,136 @@
+//! A second state that follows a first one: long questions are asked of it in another thread, while the first goes on. It
+//! shares the objects, and converts the cluster by itself.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::entry::Entry;
+use crate::kept::Kept;
+use crate::relevant::counts_alike;
+use crate::slots::Cloud;
+use crate::{Key, Kind, State};
+
+/// What has changed in a state since it was told to a replica last.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Noted {
+    /// The objects, and whether decisions depend on what changed.
+    keys: BTreeMap<Key, bool>,
+    /// Whether the cloud said something else.
+    cloud: bool,
+    /// Whether it offers something else, counts aside.
+    offers: bool,
+}
+
+/// What a replica is told: see [`State::take_update`].
+#[derive(Debug)]
+pub struct Update {
+    entries: Vec<(Key, Option<Entry>)>,
+    cloud: Option<Cloud>,
+    listed: BTreeSet<Kind>,
+    next_assumption: u64,
+}
+
+// === impl Update ===
+
+impl Update {
+    /// How many objects it tells of.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether it tells of no object.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+}
+
+impl State {
+    /// A replica, which shares all that is kept. From now on this state notes what changes, for [`State::take_update`].
+    #[must_use]
+    pub fn replica(&mut self) -> State {
+        self.noted = Some(Noted::default());
+        self.snapshot()
+    }
+
+    /// Whether so many objects at most are to be told to the replica.
+    pub fn is_almost_told(&self, most: usize) -> bool {
+        self.noted.as_ref().is_some_and(|noted| noted.keys.len() <= most)
+    }
+
+    /// What the replica does not know yet, so many objects at most: it costs as many steps. With the last of them the replica
+    /// knows all.
+    pub fn take_update(&mut self, most: usize) -> Update {
+        let mut entries = Vec::new();
+        let mut cloud = None;
+        if let Some(noted) = &mut self.noted {
+            while entries.len() < most {
+                let Some((key, _)) = noted.keys.pop_first() else { break };
+                let entry = self.entries.get(&key).cloned();
+                entries.push((key, entry));
+            }
+            if std::mem::take(&mut noted.cloud) {
+                cloud = Some(self.cloud.said());
+            }
+            noted.offers = false;
+        }
+        Update { entries, cloud, listed: self.listed.clone(), next_assumption: self.next_assumption }
+    }
+
+    /// The objects of which something changed that decisions depend on, since the replica was told all.
+    pub fn noted(&self) -> impl Iterator<Item = &Key> {
+        let keys = self.noted.iter().flat_map(|noted| &noted.keys);
+        keys.filter(|(_, counts)| **counts).map(|(key, _)| key)
+    }
+
+    /// Whether the cloud offers something else since the replica was told all, counts of slots aside.
+    pub fn has_other_offers(&self) -> bool {
+        self.noted.as_ref().is_some_and(|noted| noted.offers)
+    }
+
+    /// What a replica is told by the state that it follows.
+    pub fn follow(&mut self, update: Update) {
+        let Update { entries, cloud, listed, next_assumption } = update;
+        (self.listed, self.next_assumption) = (listed, next_assumption);
+        for (key, entry) in entries {
+            let before = self.entries.get(&key).cloned().unwrap_or_default();
+            for known in before.assumed() {
+                self.assumptions.remove(&known.id);
+            }
+            let entry = entry.unwrap_or_default();
+            self.assumptions.extend(entry.assumed().iter().map(|known| (known.id, key.clone())));
+            let counts = changes(before.counted(), entry.counted()) || before.refused() != entry.refused();
+            match self.entries.get_mut(&key) {
+                Some(known) => *known = entry,
+                None => self.entries.insert_new(key.clone(), entry),
+            }
+            self.refreshed(&key, (before.counted().cloned(), before.current().cloned()), counts);
+        }
+        let Some(told) = cloud else { return };
+        let known = &mut self.cloud;
+        let is_same = known.catalogue == told.catalogue && known.classes == told.classes;
+        (known.catalogue, known.classes) = (told.catalogue, told.classes);
+        (known.seen, known.counts) = (told.seen, told.counts);
+        if is_same { self.supplies_changed() } else { self.offers_changed() }
+    }
+
+    /// Notes that an object is another one now.
+    pub(crate) fn note(&mut self, key: &Key, counts: bool) {
+        if let Some(noted) = &mut self.noted {
+            *noted.keys.entry(key.clone()).or_default() |= counts;
+        }
+    }
+
+    /// Notes that the cloud said something else: another count, or other offers.
+    pub(crate) fn note_cloud(&mut self, offers: bool) {
+        if let Some(noted) = &mut self.noted {
+            noted.cloud = true;
+            noted.offers |= offers;
+        }
+    }
+}
+
+fn changes(before: Option<&Kept>, after: Option<&Kept>) -> bool {
+    match (before, after) {
+        (Some(before), Some(after)) => !counts_alike(before, after),
+        (before, after) => before.is_some() || after.is_some(),
+    }
+}
