@@ -68,7 +68,7 @@ pub(crate) fn validate(crd: &Value) -> Vec<Cause> {
     if stored.iter().all(|version| version == "") {
         causes.push(Cause::invalid("status.storedVersions", &json!([]), "must have at least one stored version"));
     }
-    for (index, version) in stored.iter().enumerate() {
+    for (index, version) in stored.iter().enumerate().filter(|(_, version)| **version != "") {
         if !versions.iter().any(|known| known.get("name") == Some(version)) {
             let name = version.as_str().unwrap_or_default();
             let why = format!(
