@@ -65,7 +65,8 @@ async fn what_is_posted_to_a_subresource_must_be_of_its_kind() {
     assert_eq!(send(&server, "POST", &format!("{PODS}/p/eviction"), &bare).await.code, 400);
     let answered = send(&server, "DELETE", &format!("{PODS}/p"), &json!({"gracePeriodSeconds": "0"})).await;
     assert_eq!(answered.code, 400, "{}", answered.body);
-    let bare = json!({"metadata": {"name": "p"}, "deleteOptions": {"gracePeriodSeconds": 0}});
+    let bare = json!({"apiVersion": "policy/v1beta1", "kind": "Eviction", "metadata": {"name": "p"},
+        "deleteOptions": {"gracePeriodSeconds": 0}});
     assert_eq!(send(&server, "POST", &format!("{PODS}/p/eviction"), &bare).await.code, 201);
     let scale = "/apis/apps/v1/namespaces/default/deployments/d/scale";
     let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"},
@@ -165,10 +166,21 @@ async fn what_the_version_that_is_stored_does_not_know_is_lost_as_the_other_writ
     let change = json!({"spec": {"a": "5"}});
     let changed = send(&server, "PATCH", &path("v1"), &change).await;
     assert_eq!(changed.body["spec"], json!({"a": "5", "c": "one"}));
-    // Defaults are those of the version that is stored.
+    // Defaults are those of the version that it is stored in, also once that is no longer the storage version.
     assert_eq!(send(&server, "GET", &path("v2"), &Value::Null).await.body["spec"], json!({}));
     let again = ApiServer::restore(Config::default(), &server.snapshot()).unwrap();
     assert_eq!(send(&again, "GET", &path("v1"), &Value::Null).await.body["spec"], json!({"a": "5", "c": "one"}));
+    let own = format!("{DEFINITIONS}/things.example.com");
+    let mut flipped = send(&again, "GET", &own, &Value::Null).await.body;
+    flipped["spec"]["versions"][0]["storage"] = false.into();
+    flipped["spec"]["versions"][1]["storage"] = true.into();
+    let changed = send(&again, "PUT", &own, &flipped).await;
+    assert_eq!(changed.body["status"]["storedVersions"], json!(["v1", "v2"]));
+    assert_eq!(send(&again, "GET", &path("v1"), &Value::Null).await.body["spec"], json!({"a": "5", "c": "one"}));
+    // The next write stores it anew.
+    let written = send(&again, "PATCH", &path("v2"), &json!({"spec": {"b": "6"}})).await;
+    assert_eq!(written.body["spec"], json!({"b": "6", "d": "two"}));
+    assert_eq!(send(&again, "GET", &path("v1"), &Value::Null).await.body["spec"], json!({}));
 }
 
 #[tokio::test]

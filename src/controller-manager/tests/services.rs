@@ -87,6 +87,8 @@ async fn a_slice_holds_a_hundred_endpoints() {
     for n in 0..150 {
         pod(&world, &format!("p{n:03}"), 8080).await;
         address(&world, &format!("p{n:03}"), &format!("10.0.1.{n}"), "True").await;
+        // One after the other: of those that come at once, what does not fit into one slice begins another.
+        tokio::time::sleep(Duration::from_millis(1)).await;
     }
     world.settle().await;
     let mut sizes: Vec<usize> = slices(&world).await.iter().map(|slice| endpoints(slice).len()).collect();
@@ -102,6 +104,8 @@ async fn a_pod_that_comes_or_goes_writes_one_slice() {
     for n in 0..250 {
         pod(&world, &format!("p{n:03}"), 8080).await;
         address(&world, &format!("p{n:03}"), &format!("10.0.1.{n}"), "True").await;
+        // One after the other: of those that come at once, what does not fit into one slice begins another.
+        tokio::time::sleep(Duration::from_millis(1)).await;
     }
     world.settle().await;
     let versions = async || -> Vec<(String, Value, usize)> {

@@ -49,7 +49,7 @@ pub(crate) fn is_stored_form(resource: &Resource, object: &Object) -> bool {
     if !differs(resource) {
         return true;
     }
-    let has_form = resource.custom().is_none_or(|custom| custom.stored_form == object.form);
+    let has_form = resource.custom().is_none_or(|custom| custom.form == object.form);
     has_form && object.body.starts_with(resource.head().as_bytes())
 }
 
@@ -67,13 +67,15 @@ pub(crate) fn value_of(resource: &Resource, object: &Object) -> Value {
         autoscaling::to_v1(&mut value);
         crate::schema::decode::decode(&mut value, resource.typed());
     }
+    // What was written under another schema of its version gets the defaults of the present one, and loses what that does not
+    // know.
+    if let Some(custom) = resource.custom() {
+        let stored_in = crate::meta::text_at(&value, &["apiVersion"]);
+        let stored_in = crate::resource::split_api_version(stored_in).1.to_owned();
+        custom.show(&mut value, &stored_in, object.form);
+    }
     if differs(resource) {
         set_version(&mut value, &resource.api_version());
-    }
-    // What was written under another schema gets the defaults of the one in which it is stored now, and loses what that does
-    // not know.
-    if let Some(custom) = resource.custom() {
-        custom.show(&mut value, object.form);
     }
     value
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::structural::{self, Structural};
-use super::{CustomResource, ScalePaths, Served};
+use super::{CustomResource, ScalePaths, Served, VersionSchema};
 use crate::meta::{self, list_at, text_at};
 use crate::schema::{Schemas, builtin};
 use crate::status::Cause;
@@ -68,7 +68,7 @@ pub(crate) fn validate(crd: &Value) -> Vec<Cause> {
     if stored.iter().all(|version| version == "") {
         causes.push(Cause::invalid("status.storedVersions", &json!([]), "must have at least one stored version"));
     }
-    for (index, version) in stored.iter().enumerate() {
+    for (index, version) in stored.iter().enumerate().filter(|(_, version)| **version != "") {
         if !versions.iter().any(|known| known.get("name") == Some(version)) {
             let name = version.as_str().unwrap_or_default();
             let why = format!(
@@ -315,10 +315,15 @@ pub(crate) fn resources(crd: &Value) -> Served {
     let free = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let schema_of = |version: &Value| version.pointer("/schema/openAPIV3Schema").unwrap_or(&free).clone();
     let all = list_at(crd, &["spec", "versions"]);
-    let stored = all.iter().find(|version| text_at(version, &["name"]) == storage_version).map(schema_of);
-    let stored = stored.unwrap_or_else(|| free.clone());
-    let stored_form = form_of(&storage_version, &stored);
-    let stored = Arc::new(Structural::read(&stored, true));
+    let read = |version: &Value| {
+        let (name, schema) = (text_at(version, &["name"]), schema_of(version));
+        let form = form_of(name, &schema);
+        VersionSchema { name: name.into(), form, schema: Arc::new(Structural::read(&schema, true)) }
+    };
+    let known: Arc<[VersionSchema]> = all.iter().map(read).collect();
+    // A definition without a storage version is refused.
+    let Some(storage) = known.iter().find(|version| *version.name == *storage_version) else { return Served::new() };
+    let (stored_form, stored) = (storage.form, storage.schema.clone());
     let name = |field: &str| text_at(crd, &["spec", "names", field]).to_owned();
     let texts = |field: &str| -> Vec<String> {
         let list = list_at(crd, &["spec", "names", field]).iter();
@@ -355,6 +360,7 @@ pub(crate) fn resources(crd: &Value) -> Served {
                 storage_version: storage_version.clone(),
                 form: form_of(text_at(version, &["name"]), &schema),
                 stored_form,
+                versions: known.clone(),
                 stored: (text_at(version, &["name"]) != storage_version).then(|| stored.clone()),
                 warning: deprecation(crd, version),
                 terminating: crate::verbs::is_terminating(crd),
@@ -362,7 +368,10 @@ pub(crate) fn resources(crd: &Value) -> Served {
                 scale,
                 columns: list_at(version, &["additionalPrinterColumns"]).to_vec(),
                 selectable_fields: selectable.map(|field| text_at(field, &["jsonPath"]).to_owned()).collect(),
-                structural: Structural::read(&schema, true),
+                structural: known
+                    .iter()
+                    .find(|known| *known.name == *text_at(version, &["name"]))
+                    .map_or_else(|| stored.clone(), |known| known.schema.clone()),
                 kind,
                 schema,
                 schemas,

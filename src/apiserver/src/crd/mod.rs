@@ -42,9 +42,18 @@ pub(crate) struct CustomResource {
     pub(crate) schema: Value,
     schemas: Schemas,
     root: SchemaId,
-    structural: Structural,
+    structural: Arc<Structural>,
     /// The schema in which objects are stored, where it is another version's.
     stored: Option<Arc<Structural>>,
+    /// All versions of the definition.
+    versions: Arc<[VersionSchema]>,
+}
+
+/// The schema of a version: objects stay stored in the one that was the storage version when they were written.
+struct VersionSchema {
+    name: Box<str>,
+    form: u64,
+    schema: Arc<Structural>,
 }
 
 /// Where the scale subresource reads and writes.
@@ -84,12 +93,14 @@ impl CustomResource {
         }
     }
 
-    /// Makes of an object that is stored, written under a schema of this form, what this version shows of it.
-    pub(crate) fn show(&self, object: &mut Value, form: u64) {
-        if form != self.stored_form {
-            self.shape(object, self.stored.as_deref().unwrap_or(&self.structural));
+    /// Makes of an object that was stored in a version, under a schema of this form, what this version shows of it.
+    pub(crate) fn show(&self, object: &mut Value, stored_in: &str, form: u64) {
+        match self.versions.iter().find(|version| &*version.name == stored_in) {
+            Some(version) if version.form == form => {}
+            Some(version) => self.shape(object, &version.schema),
+            None => self.shape(object, self.stored.as_deref().unwrap_or(&self.structural)),
         }
-        if self.stored.is_some() {
+        if stored_in != self.version {
             self.prune(object);
         }
     }

@@ -38,6 +38,13 @@ impl Scope<'_> {
     /// and not be something else.
     pub(super) fn body_of(&self, schema: &str, api_version: &str, kind: &str) -> Result<Value> {
         let mut value = self.parse()?.value;
+        // As old clients still send it.
+        if meta::text_at(&value, &["apiVersion"]) == "policy/v1beta1"
+            && kind == "Eviction"
+            && let Some(map) = value.as_object_mut()
+        {
+            map.insert("apiVersion".to_owned(), api_version.into());
+        }
         let given = |field: &str| meta::text_at(&value, &[field]);
         let (version, own) = (given("apiVersion"), given("kind"));
         let (group, short) = crate::resource::split_api_version(if version.is_empty() { api_version } else { version });
