@@ -55,7 +55,9 @@ pub use consolidation::{Consolidated, Consolidation, ExistingNode, Movable, Offe
 pub use problem::{BinType, Item, Need, Pattern, Problem, Rule};
 
 use columns::Generator;
+use master::MasterSolution;
 use merge::Merged;
+use tuning::compact::LOOSE;
 
 /// Packs a problem. `start` is a plan known already, whose patterns are columns to begin with.
 pub fn search(problem: &Problem, start: &[(Pattern, u32)], budget: Budget) -> Answer {
@@ -80,6 +82,9 @@ pub fn prices(problem: &Problem, budget: Budget) -> Option<Vec<f64>> {
 pub fn bound(problem: &Problem, start: &[(Pattern, u32)], budget: Budget) -> f64 {
     let merged = Merged::new(problem);
     let mut generator = Generator::new(&merged.problem, merged.columns(start));
-    generator.solve_all(budget);
+    let is_loose = |solution: &MasterSolution, bound: f64| bound < solution.value * (1.0 - LOOSE);
+    if generator.solve_all(budget).is_some_and(|solution| is_loose(&solution, generator.bound)) {
+        generator.bound_compactly();
+    }
     whole::least_cost(&merged.problem).map_or(generator.bound, |least| least.max(generator.bound))
 }

@@ -40,7 +40,7 @@ pub(crate) mod generation {
     /// Columns that a master holds before dear ones are forgotten: so many, and so many for each row.
     pub(crate) const MANY_COLUMNS: usize = 1_000;
     pub(crate) const COLUMNS_PER_ROW: usize = 12;
-    /// ProgramRows of a master up to which the dense factorisation is faster than the sparse one.
+    /// Rows of a master up to which the dense factorisation is faster than the sparse one.
     pub(crate) const DENSE_ROWS: usize = 900;
     /// Rounds with item groups that finer groups follow, at most.
     pub(crate) const COARSE_ROUNDS: u32 = 30;
@@ -62,6 +62,17 @@ pub(crate) mod proof {
     /// It is time for a proof where this many rounds lower the master's value by less than [`SLOW`], relative.
     pub(crate) const PATIENCE: usize = 4;
     pub(crate) const SLOW: f64 = 3e-4;
+}
+
+/// The compact program, whose items and bins are both fractions.
+pub(crate) mod compact {
+    /// Rows at most, and multiplications of one factorisation. Larger: bounds of larger problems, each taking longer.
+    pub(crate) const MOST_ROWS: usize = 3_000;
+    pub(crate) const MOST_WORK: usize = 400_000_000;
+    /// It is solved where column generation leaves more than this open between its bound and the master's value, relative.
+    pub(crate) const LOOSE: f64 = 0.01;
+    /// How exactly it is solved, relative.
+    pub(crate) const TOLERANCE: f64 = 1e-7;
 }
 
 /// Which bins to empty.
@@ -193,7 +204,7 @@ pub(crate) mod interior {
     pub(crate) const WORTHWHILE: f64 = 0.1;
     /// Complementary products stay between the centre's times this and divided by this.
     pub(crate) const CENTRALITY: f64 = 0.1;
-    /// ProgramRows that are factored together, and rows whose products are summed at once.
+    /// Rows that are factored together, and rows whose products are summed at once.
     pub(crate) const PANEL: usize = 64;
     pub(crate) const BLOCK: usize = 4;
 }

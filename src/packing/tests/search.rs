@@ -419,3 +419,38 @@ fn bounds_hold_where_a_round_looks_into_few_types_of_bins() {
     assert!((problem.cost_of(&few.plan) - 3.0).abs() < 1e-9, "{}", problem.cost_of(&few.plan));
     assert!(few.bound > 2.6 && few.bound <= 3.0, "{}", few.bound);
 }
+
+/// Items that are all different, of three resources, and types of bins of random shapes, priced by what they hold.
+fn all_different(n_items: u64) -> Problem {
+    let number = |of: u64, at: u64, most: u64| {
+        let mut z = (of << 20 | at).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        z = (z ^ (z >> 31)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        i64::try_from((z ^ (z >> 29)) % most).unwrap()
+    };
+    let items: Vec<Item> =
+        (0..n_items).map(|item_at| item(1, &[0, 1, 2].map(|at| 1 + number(1 + at, item_at, 20)))).collect();
+    let bins = (0..30)
+        .map(|type_at| {
+            let size = [40, 80, 160, 320][usize::try_from(number(4, type_at, 4)).unwrap()];
+            let room = [5, 6, 7].map(|at| size * (1 + number(at, type_at, 4)) / 2);
+            let holds: f64 = room.iter().map(|room| f64::from(i32::try_from(*room).unwrap())).sum();
+            let dearer = f64::from(i32::try_from(number(8, type_at, 41)).unwrap()) / 100.0;
+            bin(holds * (0.8 + dearer), &room, items.len(), None)
+        })
+        .collect();
+    Problem { items, bins, ..Problem::default() }
+}
+
+#[test]
+fn items_that_are_all_different_have_a_bound_before_many_rounds() {
+    let problem = all_different(200);
+    let budget = Budget { rounds: 4, nodes: 0, proofs: 0, dives: 40, repairs: 5, steps: 60, ..Budget::default() };
+    let answer = search(&problem, &[], budget);
+    assert!(problem.left_by(&answer.plan).iter().all(|left| *left == 0), "{answer:?}");
+    let (cost, least) = (problem.cost_of(&answer.plan), bound(&problem, &[], budget));
+    // Where all room costs what it does in the type that has it cheapest, items cost what room they fill.
+    let sum = |amounts: &[i64]| f64::from(i32::try_from(amounts.iter().sum::<i64>()).unwrap());
+    let cheapest = problem.bins.iter().map(|bin| bin.cost / sum(&bin.room)).fold(f64::INFINITY, f64::min);
+    let filled: f64 = problem.items.iter().map(|item| sum(&item.size)).sum::<f64>() * cheapest;
+    assert!(least <= cost && least > filled * 0.98, "{least} of {cost}, where items fill {filled}");
+}

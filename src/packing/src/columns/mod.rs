@@ -2,6 +2,7 @@
 //! negative reduced cost, until there is none.
 
 mod bound;
+mod compact;
 mod forget;
 mod price;
 mod rounds;
@@ -35,7 +36,7 @@ pub(crate) struct Generator<'p> {
     turn: u32,
     /// The dual prices of some rounds for all items, which greedy packing goes by.
     pub(crate) saved: Vec<DualPrices>,
-    /// ProgramRows of masters that are factored densely, at most.
+    /// Rows of masters that are factored densely, at most.
     dense: usize,
     /// By item: what leaving out one costs in masters, more than any packing of it.
     penalties: Vec<f64>,

@@ -17,7 +17,7 @@ pub(crate) struct Program {
     pub(crate) rhs: Vec<f64>,
     /// Where each column's entries begin; one more than there are columns.
     starts: Vec<usize>,
-    /// ProgramRows, ascending within a column, and amounts.
+    /// Rows, ascending within a column, and amounts.
     entries: Vec<(u32, f64)>,
 }
 

@@ -1,7 +1,7 @@
 //! The restricted master program: how often to use each column that is known, fractions allowed, so that all items are
 //! packed at the least cost. Its dual prices are what column generation goes by.
 
-mod interior;
+pub(crate) mod interior;
 mod normal;
 
 use good_lp::{
@@ -64,7 +64,7 @@ pub(crate) struct Master<'a> {
     pub(crate) breaks_ties: bool,
     /// Where to begin, if that is known.
     pub(crate) warm: Option<Warm>,
-    /// ProgramRows up to which it is factored densely, which begins where the last program left off.
+    /// Rows up to which it is factored densely, which begins where the last program left off.
     pub(crate) dense: usize,
     /// How exactly it is solved, relative. An early stop leaves prices in the middle of those that are equally good.
     pub(crate) tolerance: f64,
@@ -107,9 +107,9 @@ impl Master<'_> {
             return None;
         }
         let rows = self.rows();
-        let inrhs = if rows.rhs.len() <= self.dense { self.solve_inrhs(&rows) } else { None };
+        let inside = if rows.rhs.len() <= self.dense { self.solve_inside(&rows) } else { None };
         let (uses, by_row, warm) =
-            inrhs.or_else(|| self.solve_by_library(&rows).map(|(uses, by_row)| (uses, by_row, None)))?;
+            inside.or_else(|| self.solve_by_library(&rows).map(|(uses, by_row)| (uses, by_row, None)))?;
         let price = |row: u32| by_row.get(row as usize).copied().unwrap_or(0.0);
         let least = |row: u32| if rows.is_exact(row) { f64::NEG_INFINITY } else { 0.0 };
         let item_price =
@@ -191,7 +191,7 @@ impl Master<'_> {
         entries
     }
 
-    // What leaving out one unit of each row costs, those of stocks arhs.
+    // What leaving out one unit of each row costs, those of stocks aside.
     fn penalties(rows: &ProgramRows) -> impl Iterator<Item = (u32, f64)> {
         let first = u32::try_from(rows.n_stocks).unwrap_or(u32::MAX);
         (first..).zip(&rows.wants).map(|(row, want)| (row, want.penalty / want.largest))
@@ -203,7 +203,7 @@ impl Master<'_> {
     }
 
     // How often to use each column, the price of each row, and where to begin next time.
-    fn solve_inrhs(&self, rows: &ProgramRows) -> Option<(Vec<f64>, Vec<f64>, Option<Warm>)> {
+    fn solve_inside(&self, rows: &ProgramRows) -> Option<(Vec<f64>, Vec<f64>, Option<Warm>)> {
         let mut program = Program::new(rows.rhs.clone());
         for (at, (column, bin)) in self.columns.iter().zip(self.bins()).enumerate() {
             program.push(bin.map_or(0.0, |bin| self.cost(at, bin)), self.entries(rows, column));
@@ -367,7 +367,7 @@ mod tests {
             let rows = master.rows();
             prop_assume!(!columns.is_empty() && counts.iter().any(|count| *count > 0));
             let earned = |prices: &[f64]| rows.rhs.iter().zip(prices).map(|(rhs, price)| rhs * price).sum::<f64>();
-            let (uses, prices, _) = master.solve_inrhs(&rows).expect("an answer");
+            let (uses, prices, _) = master.solve_inside(&rows).expect("an answer");
             let (_, by_library) = master.solve_by_library(&rows).expect("an answer");
             let (ours, theirs) = (earned(&prices), earned(&by_library));
             prop_assert!((ours - theirs).abs() <= 1e-5 * theirs.abs().max(1.0), "{ours} against {theirs}");

@@ -10,7 +10,7 @@ mod exactly;
 mod multipliers;
 mod simplex;
 
-use crate::problem::{Need, Problem};
+use crate::problem::{BinType, Need, Problem};
 use crate::rules;
 use multipliers::Lagrangian;
 
@@ -266,7 +266,27 @@ impl<'p> Pricer<'p> {
         }
     }
 
-    fn size_at(&self, item: usize) -> &[i64] {
+    /// How many resources there are, rules that are resources among them.
+    pub(crate) fn n_resources(&self) -> usize {
+        self.n_resources
+    }
+
+    /// What a bin has of each resource.
+    pub(crate) fn room_of<'r>(&'r self, bin: &'r BinType) -> impl Iterator<Item = i64> + 'r {
+        let of_problem = self.n_resources - self.rule_limits.len();
+        let of_bin = (0..of_problem).map(|at| bin.room.get(at).copied().unwrap_or(0));
+        of_bin.chain(self.rule_limits.iter().copied())
+    }
+
+    /// Begins the next search of a bin, and bounds it, with these multipliers of its resources.
+    pub(crate) fn set_multipliers(&mut self, bin: usize, multipliers: Vec<f64>) {
+        if let Some(known) = self.multipliers.get_mut(bin) {
+            *known = multipliers;
+        }
+    }
+
+    /// What an item takes of each resource.
+    pub(crate) fn size_at(&self, item: usize) -> &[i64] {
         let at = item * self.n_resources;
         self.sizes.get(at..at + self.n_resources).unwrap_or_default()
     }
