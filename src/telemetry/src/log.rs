@@ -27,8 +27,7 @@ pub fn log_to_stderr(level: LevelFilter, format: Format) {
     // A request that fails is told by who made it, with what it was for.
     let client = if level > LevelFilter::INFO { libraries } else { LevelFilter::OFF };
     // A prefix of all of Berth's crates.
-    let targets =
-        Targets::new().with_default(libraries).with_target("kube_client", client).with_target("berth", level);
+    let targets = Targets::new().with_default(libraries).with_target("kube_client", client).with_target("berth", level);
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     let lines = match format {
         Format::Json => lines.fmt_fields(JsonFields).event_format(JsonLines).boxed(),
