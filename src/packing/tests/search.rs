@@ -425,16 +425,16 @@ fn all_different(n_items: u64) -> Problem {
     let number = |of: u64, at: u64, most: u64| {
         let mut z = (of << 20 | at).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         z = (z ^ (z >> 31)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        i64::try_from((z ^ (z >> 29)) % most).unwrap()
+        i64::try_from((z ^ (z >> 29)) % most).unwrap_or(0)
     };
     let items: Vec<Item> =
         (0..n_items).map(|item_at| item(1, &[0, 1, 2].map(|at| 1 + number(1 + at, item_at, 20)))).collect();
     let bins = (0..30)
         .map(|type_at| {
-            let size = [40, 80, 160, 320][usize::try_from(number(4, type_at, 4)).unwrap()];
+            let size = [40, 80, 160, 320][usize::try_from(number(4, type_at, 4)).unwrap_or(0)];
             let room = [5, 6, 7].map(|at| size * (1 + number(at, type_at, 4)) / 2);
-            let holds: f64 = room.iter().map(|room| f64::from(i32::try_from(*room).unwrap())).sum();
-            let dearer = f64::from(i32::try_from(number(8, type_at, 41)).unwrap()) / 100.0;
+            let holds: f64 = room.iter().map(|room| f64::from(i32::try_from(*room).unwrap_or(0))).sum();
+            let dearer = f64::from(i32::try_from(number(8, type_at, 41)).unwrap_or(0)) / 100.0;
             bin(holds * (0.8 + dearer), &room, items.len(), None)
         })
         .collect();

@@ -198,15 +198,13 @@ impl Buckets {
         let key = self.key_of(&known.key);
         let bucket = self.ids.get(&key).copied().unwrap_or_else(|| {
             let bucket = Bucket { key: key.clone(), nodes: 0, cells: BTreeSet::new() };
-            let id = match self.spare.pop().and_then(|id| Some((id, self.list.get_mut(id as usize)?))) {
-                Some((id, spare)) => {
-                    *spare = bucket;
-                    id
-                }
-                None => {
-                    self.list.push(bucket);
-                    u32::try_from(self.list.len() - 1).unwrap_or(u32::MAX)
-                }
+            let spare = self.spare.pop().and_then(|id| Some((id, self.list.get_mut(id as usize)?)));
+            let id = if let Some((id, spare)) = spare {
+                *spare = bucket;
+                id
+            } else {
+                self.list.push(bucket);
+                u32::try_from(self.list.len() - 1).unwrap_or(u32::MAX)
             };
             self.ids.insert(key, id);
             id

@@ -119,6 +119,7 @@ struct Placed {
 
 /// A scheduler over one cluster.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent habits, each on or off")]
 pub struct Scheduler<'a> {
     cluster: &'a Cluster,
     universe: &'a Universe,
