@@ -136,6 +136,47 @@ fn try_plan(case: &Case, options: &Options) -> Vec<Failure> {
     failures
 }
 
+/// Plans the case by every effort, each with a bound, and lists bounds above what some plan of the same pods costs. Efforts
+/// differ in the plans that a bound begins with and is proved from.
+pub fn try_bounds(seed: u64, size: Size) -> Vec<Failure> {
+    let case = random_case(seed, size);
+    let mut options = Options { now: "2026-01-01T12:00:00Z".parse().ok(), bound: true, ..Options::default() };
+    options.gates.reserved_capacity = has_reserved_capacity(seed);
+    options.max_shares = shares_of(seed);
+    options.gpu_types_for_any_pod = gpu_types_for_any_pod(seed);
+    let tried = catch_unwind(AssertUnwindSafe(|| try_efforts(&case, &options)));
+    tried.unwrap_or_else(|panic| vec![failure("panic", &panic_message(panic.as_ref()))])
+}
+
+fn try_efforts(case: &Case, options: &Options) -> Vec<Failure> {
+    let mut plans: Vec<(Effort, Value)> = Vec::new();
+    for effort in [Effort::Low, Effort::Default, Effort::High] {
+        match plan_documents(&case.objects, Some(&case.catalogue), &Options { effort, ..options.clone() }) {
+            Ok(plan) => plans.push((effort, plan)),
+            Err(PlanError::Shares(_)) => return Vec::new(),
+            Err(error) => return vec![failure("refused", &error)],
+        }
+    }
+    let number = |plan: &Value, name: &str| plan["summary"][name].as_f64();
+    let places_all = |(_, plan): &&(Effort, Value)| plan["unschedulable"].as_array().is_some_and(Vec::is_empty);
+    let costs =
+        plans.iter().filter(places_all).filter_map(|(effort, plan)| Some((number(plan, "hourlyCost")?, effort)));
+    // Where some leave pods out, each bound is of other pods.
+    let Some((least, by)) =
+        costs.min_by(|a, b| a.0.total_cmp(&b.0)).filter(|_| plans.iter().all(|plan| places_all(&plan)))
+    else {
+        return Vec::new();
+    };
+    let above = plans.iter().filter_map(|(effort, plan)| Some((effort, number(plan, "lowerBound")?)));
+    let above = above.filter(|(_, bound)| *bound > least);
+    above
+        .map(|(effort, bound)| {
+            let detail = format!("{bound} $/h is the bound of effort {effort:?}, and {least} is paid by effort {by:?}");
+            failure("bound", &detail)
+        })
+        .collect()
+}
+
 // What is worse in a plan than in that of less effort. Weights and wishes come before cost, so cost is compared where
 // there are none; priorities before numbers, so numbers where all are the same.
 fn worse_than(low: &Value, plan: &Value, case: &Case, effort: Effort) -> Option<Failure> {

@@ -3,7 +3,7 @@
 use berth_checker::Size;
 use berth_properties::agreement::try_agreement;
 use berth_properties::narrowing::try_narrowing;
-use berth_properties::{Failure, n_cases, try_case};
+use berth_properties::{Failure, n_cases, try_bounds, try_case};
 use rayon::prelude::*;
 
 fn holds(size: Size, few: u64, property: impl Fn(u64, Size) -> Vec<Failure> + Sync) {
@@ -22,6 +22,12 @@ fn tiny_plans_break_no_rule() {
 #[test]
 fn small_plans_break_no_rule() {
     holds(Size::Small, 150, try_case);
+}
+
+#[test]
+fn no_bound_is_above_what_some_effort_pays() {
+    holds(Size::Tiny, 60, try_bounds);
+    holds(Size::Small, 30, try_bounds);
 }
 
 #[test]
