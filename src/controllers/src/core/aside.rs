@@ -42,6 +42,8 @@ pub(super) struct Aside {
     n_again: u32,
     /// Reservations, by name, that found no place when they were asked last.
     asked: BTreeSet<Arc<str>>,
+    /// Whether there may be more room since a decision was begun last.
+    has_more_room: bool,
 }
 
 /// A question that is being answered.
@@ -248,7 +250,18 @@ impl Core {
         Box::new(Asked { problem, question: Question::Nothing, now })
     }
 
+    /// There may be more room: Reservations that found no place come before pods again.
+    pub(super) fn room_came(&mut self) {
+        if let Some(aside) = &mut self.aside {
+            aside.has_more_room = true;
+            aside.asked.clear();
+        }
+    }
+
     fn ask_for_decision(&mut self, replica: Replica, launches: bool, now: Timestamp) -> Box<Asked> {
+        if let Some(aside) = &mut self.aside {
+            aside.has_more_room = false;
+        }
         let (options, span) = self.begin_decision(launches, now);
         let question = Question::Decision { options: Box::new(options), span };
         self.ask_replica(replica, question, UnderWay::Decision { launches }, now)
@@ -327,7 +340,8 @@ impl Core {
                 self.queue.add(Job::Schedule);
             }
             aside.n_again = if again { aside.n_again.saturating_add(1) } else { 0 };
-            if aside.asked != asked {
+            // Where room came meanwhile, it is theirs first, and a decision is on its way.
+            if !aside.has_more_room && aside.asked != asked {
                 // Pods that waited for their turn have theirs.
                 aside.asked = asked;
                 self.queue.add(Job::Schedule);

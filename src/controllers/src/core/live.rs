@@ -135,6 +135,9 @@ impl Core {
         if !touched.is_nothing() {
             self.disrupting.changed();
         }
+        if touched.room {
+            self.room_came();
+        }
         if touched.waiting {
             self.has_waiting = true;
             self.batch = Some(self.batch.map_or((now, now), |(first, _)| (first, now)));

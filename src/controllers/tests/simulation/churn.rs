@@ -246,11 +246,9 @@ async fn what_reservations_hold_is_theirs_whatever_comes_and_goes() {
     }
 }
 
-// TODO: with seeds 0, 8 and 10 the savings of a look at the nodes do not add up to what the cluster costs less, which ends a
-// debug build (berth_disruption's `Search::finish`).
 #[tokio::test(start_paused = true)]
 async fn what_reservations_hold_is_theirs_in_trouble_too() {
-    for seed in seeds(1..5) {
+    for seed in seeds(0..5) {
         play(seed, RATES, cloud_faults()).await;
     }
 }

@@ -90,6 +90,9 @@ struct Search<'s> {
     what_ifs: usize,
     /// Whether commands came of a program that knew all.
     has_proposed: bool,
+    /// Whether pods waited that nodes are launched for whatever goes: what commands save is told beside these launches, which
+    /// are not carried out here.
+    launches_beside: bool,
 }
 
 // === impl Search ===
@@ -133,6 +136,7 @@ impl<'s> Search<'s> {
             lower_bound,
             what_ifs: 0,
             has_proposed: false,
+            launches_beside: false,
         })
     }
 
@@ -187,7 +191,7 @@ impl<'s> Search<'s> {
         let saved: Money = self.commands.iter().map(|command| command.savings).sum();
         // Where empty nodes alone are looked for, they are not taken out of the state.
         debug_assert!(
-            self.options.only_empty || self.hourly_cost - saved == settled_hourly_cost,
+            self.options.only_empty || self.launches_beside || self.hourly_cost - saved == settled_hourly_cost,
             "{} less savings of {saved} leaves {settled_hourly_cost}",
             self.hourly_cost
         );
@@ -515,6 +519,7 @@ impl<'s> Search<'s> {
         if method != Method::DriftInSlot {
             self.left_slots.extend(gone.iter().filter_map(|candidate| candidate.reservation.clone()));
         }
+        self.launches_beside |= self.baseline.as_ref().is_some_and(|baseline| !baseline.launches_nothing());
         self.baseline = None;
         if !self.options.only_empty {
             self.survey = Survey::of(self.state, &self.prices, self.options, self.now);

@@ -93,3 +93,43 @@ fn a_decision_that_breaks_off_is_made_again() {
     let launched = work(&mut core, &mut now);
     assert!(matches!(&launched[..], [Job::Launch(_)]), "{launched:?}");
 }
+
+/// A Reservation that only the node `n9` may hold, which has room for it or for a pod of its owner, not for both.
+fn room_on_n9() -> (Object, Object) {
+    let template = json!({"nodeSelector": {"kubernetes.io/hostname": "n9"},
+        "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "3"}}}]});
+    let room = typed::<Reservation>(json!({"apiVersion": "scheduling.koordinator.sh/v1alpha1", "kind": "Reservation",
+        "metadata": {"name": "room", "uid": "room", "resourceVersion": "5", "creationTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": {"owners": [{"labelSelector": {"matchLabels": {"app": "x"}}}], "ttl": "0s",
+            "template": {"spec": template.clone()}}}));
+    let pod = typed::<Pod>(json!({
+        "metadata": {"name": "other", "namespace": "default", "uid": "other", "resourceVersion": "6",
+            "creationTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": template, "status": {"phase": "Pending"}}));
+    (Object::from(room), Object::from(pod))
+}
+
+#[test]
+fn a_reservation_comes_before_pods_on_a_node_that_comes_up_after_it_was_asked() {
+    let (mut core, mut now) = aside();
+    let (room, pod) = room_on_n9();
+    observe(&mut core, room, now);
+    observe(&mut core, pod, now);
+    for _ in 0..3 {
+        assert_eq!(work(&mut core, &mut now), [], "nothing fits, and nothing can be launched for a name");
+        while let Some(asked) = core.take_asked(now) {
+            answer(&mut core, asked, now);
+        }
+    }
+    observe(&mut core, claim(9), now);
+    observe(&mut core, node(9, 1, "2026-01-01T00:00:00Z"), now);
+    assert_eq!(work(&mut core, &mut now), [], "the Reservation is asked first");
+    for _ in 0..3 {
+        while let Some(asked) = core.take_asked(now) {
+            answer(&mut core, asked, now);
+        }
+        assert_eq!(work(&mut core, &mut now), []);
+    }
+    let held = core.state.get_as::<Reservation>("", "room").and_then(|room| room.status.clone());
+    assert_eq!(held.and_then(|status| status.node_name).as_deref(), Some("n9"));
+}
