@@ -80,9 +80,9 @@ impl Outcome {
         names: &[Sym],
     ) -> (Vec<(usize, Settled)>, Vec<(usize, Node, Settled)>, Vec<(u32, MemberRun)>) {
         let assignment = Assignment::new(&plan.cluster, &plan.universe, &plan.solution);
-        let named = (0_u32..).zip(&plan.cluster.reservations);
+        let held = (0_u32..).zip(&plan.cluster.reservations);
         let mut ids = plan.cluster.keyed_map();
-        ids.extend(named.map(|(id, known)| (plan.cluster.symbols.text(known.name), id)));
+        ids.extend(held.map(|(id, known)| (plan.cluster.symbols.text(known.name), id)));
         let existing = plan.solution.nodes.iter().zip(&assignment.nodes);
         let coming = |shares, copy, place, came| coming(plan, &ids, &assignment, (shares, copy), place, came);
         let settled = existing

@@ -21,9 +21,12 @@ pub(crate) struct Prepared<'a> {
     pub(crate) admissions: Vec<Option<Admission>>,
     nodes: OnceCell<Rc<[usize]>>,
     /// By topology key and value, where it has been asked for the nodes there.
-    nodes_at: RefCell<FxHashMap<Sym, FxHashMap<Sym, Rc<[usize]>>>>,
+    nodes_at: RefCell<FxHashMap<Sym, NodesByValue>>,
     narrowed: RefCell<FxHashMap<Box<Pins>, Rc<Narrowed>>>,
 }
+
+/// The nodes of each value of a topology key.
+type NodesByValue = FxHashMap<Sym, Rc<[usize]>>;
 
 /// Decided values of topology keys.
 pub(crate) type Pins = [(Sym, Sym)];
