@@ -47,8 +47,8 @@ async fn a_watch_that_fails_is_tried_again_after_a_pause() {
     // Nobody has defined the kind.
     let server = ApiServer::new(Config { log: Some(log), ..Config::default() });
     let client = Client::new(server, "default");
-    let mut seen = crate::cluster::watch::<FakeNodeClass>(&client, crate::cluster::Seen::Class);
-    drop(tokio::time::timeout(Duration::from_secs(60), seen.next()).await);
+    let seen = crate::cluster::watch::<FakeNodeClass>(&client, crate::cluster::Seen::Class);
+    drop(tokio::time::timeout(Duration::from_secs(60), seen.for_each(|_| async {})).await);
     let count = count.load(Ordering::Relaxed);
     assert!((30..100).contains(&count), "{count} requests in a minute");
 }
