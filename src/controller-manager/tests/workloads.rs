@@ -434,7 +434,9 @@ async fn a_deployment_tells_that_its_replica_set_is_refused() {
     let world = World::new();
     // With a hash behind it the name is too long for a ReplicaSet.
     let name = "w".repeat(250);
-    world.create("deployments/default", &workload(&name, 1, "one")).await;
+    let mut deployment = workload("web", 1, "one");
+    deployment["metadata"]["name"] = json!(name);
+    world.create("deployments/default", &deployment).await;
     world.settle().await;
     let said = told(&world, &name).await;
     assert!(world.pods().await.is_empty());
