@@ -102,7 +102,8 @@ impl Search<'_> {
         for launch in &group.launches {
             price += self.prices.of_offering(&launch.offering);
         }
-        let mut replacement = Replacement { n_more: group.launches.len(), launches: group.launches, price, ..Replacement::default() };
+        let mut replacement =
+            Replacement { n_more: group.launches.len(), launches: group.launches, price, ..Replacement::default() };
         let Ok(worth) = worth(&of_group, &mut replacement, self.options, (&self.prices, &self.survey)) else {
             return Ok(());
         };
