@@ -26,6 +26,8 @@ pub struct Decider {
     pub(crate) kept: Option<Kept>,
     n_made_anew: u64,
     n_whole: u64,
+    /// Whether what is kept could not be brought up to date when that was asked last.
+    pub(crate) is_stale: bool,
 }
 
 /// What is kept of one conversion of a cluster.
@@ -137,11 +139,16 @@ impl Decider {
 impl Decider {
     // What is kept, up to date.
     pub(crate) fn kept_of(&mut self, tracked: Tracked<'_>) -> Kept {
-        let kept = self.kept.take().filter(|kept| kept.conversion == *tracked.conversion);
-        kept.and_then(|kept| kept.caught_up(tracked)).unwrap_or_else(|| {
+        self.kept_if_current(tracked).unwrap_or_else(|| {
             self.n_made_anew += 1;
             Kept::new(tracked)
         })
+    }
+
+    // The same, where it need not be made anew.
+    pub(crate) fn kept_if_current(&mut self, tracked: Tracked<'_>) -> Option<Kept> {
+        let kept = self.kept.take().filter(|kept| kept.conversion == *tracked.conversion);
+        kept.and_then(|kept| kept.caught_up(tracked))
     }
 
     /// What would become of the pods of a node if it went: those whose controllers make them anew are placed on other nodes

@@ -45,6 +45,23 @@ pub struct Finished {
     pub again: bool,
 }
 
+/// A converted cluster and a decider that knows it, made in another thread: see [`Problem::refresh`].
+#[derive(Debug)]
+pub struct Refreshed {
+    state: State,
+    decider: Decider,
+}
+
+// === impl Refreshed ===
+
+impl Refreshed {
+    /// Lets a state and its decider go on with them. What has changed since is taken in.
+    pub fn adopt(self, state: &mut State, decider: &mut Decider) {
+        state.adopt(self.state);
+        *decider = self.decider;
+    }
+}
+
 // === impl Replica ===
 
 impl Replica {
@@ -86,6 +103,16 @@ impl Problem {
         Solved { replica, decision }
     }
 
+    /// Converts the cluster, and looks at everything, where a state and its decider have to do so again: they adopt what comes
+    /// of it, in place of doing it themselves.
+    pub fn refresh(self, now: Time) -> (Replica, Refreshed) {
+        self.ask(|state, decider| {
+            decider.refresh(state, now);
+            let decider = std::mem::take(decider);
+            Refreshed { state: state.converted(), decider }
+        })
+    }
+
     /// Asks something else. The state is to be left as it was.
     pub fn ask<T>(self, ask: impl FnOnce(&mut State, &mut Decider) -> T) -> (Replica, T) {
         let Problem { mut replica, update } = self;
@@ -103,6 +130,11 @@ impl Solved {
         let cluster = self.replica.state.last_cluster();
         let rows = cluster.into_iter().flat_map(waiting_reservations);
         rows.flat_map(|(_, row)| &row.members).map(|run| run.name.clone()).collect()
+    }
+
+    /// Lets the decision go.
+    pub fn into_replica(self) -> Replica {
+        self.replica
     }
 
     /// Those that the decision gives a place: on a node that is up or comes up, or on one that is to be launched.

@@ -51,7 +51,7 @@ impl<'s> Tracked<'s> {
 }
 
 /// What was converted.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Built {
     /// Another one for each conversion.
     pub(crate) conversion: Conversion,

@@ -7,7 +7,7 @@ use crate::entry::Entry;
 use crate::kept::Kept;
 use crate::relevant::counts_alike;
 use crate::slots::Cloud;
-use crate::{Key, Kind, State};
+use crate::{Key, Kind, State, Time};
 
 /// What has changed in a state since it was told to a replica last.
 #[derive(Clone, Debug, Default)]
@@ -73,6 +73,30 @@ impl State {
             noted.offers = false;
         }
         Update { entries, cloud, listed: self.listed.clone(), next_assumption: self.next_assumption }
+    }
+
+    /// Whether the cluster of that time needs no conversion of everything.
+    pub fn is_converted(&self, now: Time) -> bool {
+        self.built.as_ref().is_some_and(|built| built.live.is_valid_at(now))
+    }
+
+    /// A copy with the converted cluster, for [`State::adopt`]. It takes as long as the cluster is large.
+    #[must_use]
+    pub fn converted(&self) -> State {
+        let mut copy = self.snapshot();
+        copy.built.clone_from(&self.built);
+        copy
+    }
+
+    /// Takes the converted cluster of a copy of the replica, which was told all when it was last; what has changed since is
+    /// taken in. So everything is converted in another thread.
+    pub fn adopt(&mut self, mut copy: State) {
+        let noted = self.noted.iter().flat_map(|noted| noted.keys.keys());
+        let entries = noted.map(|key| (key.clone(), self.entries.get(key).cloned())).collect();
+        let has_news = self.noted.as_ref().is_some_and(|noted| noted.cloud);
+        let cloud = has_news.then(|| self.cloud.said());
+        copy.follow(Update { entries, cloud, listed: self.listed.clone(), next_assumption: self.next_assumption });
+        (self.built, self.forgotten) = (copy.built, copy.forgotten);
     }
 
     /// The objects of which something changed that decisions depend on, since the replica was told all.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use berth_decisions::{Finished, Replica, decide};
+use berth_decisions::{Decider, Finished, Replica, decide};
 use berth_state::{Key, Kind, ObjectRef, Patch, State};
 use proptest::prelude::*;
 
@@ -108,6 +108,31 @@ proptest! {
             replica = next;
             let expected = world.decision();
             prop_assert!(is == expected, "{}", difference(&is, &expected));
+        }
+    }
+
+    #[test]
+    fn a_state_goes_on_with_what_was_converted_elsewhere(
+        first in prop::collection::vec(step(), 1..30),
+        later in prop::collection::vec(events(), 1..5),
+    ) {
+        let mut world = World::new();
+        for step in first {
+            world.take(step);
+        }
+        world.settle(0);
+        let mut replica = Replica::of(&mut world.state);
+        for events in later {
+            let (next, refreshed) = replica.begin(&mut world.state).refresh(world.now);
+            replica = next;
+            world.state.forget_cluster();
+            for happened in events {
+                event(&mut world, happened);
+            }
+            world.adopt(refreshed);
+            let is = world.decision();
+            let anew = decision_of(&mut world.state.snapshot(), &mut Decider::new(), world.now);
+            prop_assert!(is == anew, "{}", difference(&is, &anew));
         }
     }
 

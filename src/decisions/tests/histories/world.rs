@@ -181,6 +181,11 @@ impl World {
         decision_of(&mut self.state, &mut self.decider, self.now)
     }
 
+    /// Goes on with what was converted elsewhere.
+    pub(crate) fn adopt(&mut self, refreshed: berth_decisions::Refreshed) {
+        refreshed.adopt(&mut self.state, &mut self.decider);
+    }
+
     fn tell(&mut self, event: Event) {
         // The deletion of what was created may come twice, and be understood with the answer that tells its uid.
         let of_old = self.told.older(&event).filter(|key| self.state.observed(key).is_some());
