@@ -176,10 +176,10 @@ impl Bench {
                     let problem = self.take_replica().begin(&mut self.state);
                     let kept = cpu_time().saturating_sub(start);
                     let start = cpu_time();
-                    let (replica, refreshed) = problem.refresh(NOW);
+                    let (mut replica, refreshed) = problem.refresh(&options, &BTreeSet::new(), NOW);
                     spent.elsewhere.push(cpu_time().saturating_sub(start));
                     let start = cpu_time();
-                    refreshed.adopt(&mut self.state, &mut self.decider);
+                    assert!(refreshed.adopt(&mut self.state, &mut self.decider, &mut replica));
                     let found = self.decider.decide_at_once(&mut self.state, &options, &BTreeSet::new(), NOW)?;
                     spent.kept.push(kept.max(cpu_time().saturating_sub(start)));
                     assert_eq!(found.decision.bindings.len(), 1, "the pod is bound");

@@ -62,6 +62,20 @@ impl Decider {
         }
     }
 
+    /// What is kept of a state is kept of a copy of it from now on ([`State::converted`]).
+    pub(crate) fn follow_copy(&mut self, copy: &mut State, now: Time) {
+        if let (Some(kept), Some(tracked)) = (&mut self.kept, copy.tracked(now)) {
+            kept.conversion = tracked.conversion.clone();
+        }
+    }
+
+    /// Takes over what another one keeps, and leaves to it what was kept so far.
+    pub(crate) fn go_on_with(&mut self, other: &mut Decider) {
+        std::mem::swap(&mut self.kept, &mut other.kept);
+        other.gone = self.gone.take();
+        self.is_stale = false;
+    }
+
     // `None` where Reservations are to be placed first.
     fn bind_at_once(
         &mut self,

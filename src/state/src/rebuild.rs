@@ -85,6 +85,7 @@ impl State {
     /// Converts everything anew.
     pub(crate) fn convert_anew(&mut self, now: Time) {
         *self.conversions.entry(self.forgotten).or_default() += 1;
+        self.gone = None;
         self.built = self.build(now).ok();
     }
 

@@ -21,8 +21,12 @@ use crate::clock::after;
 const TOLD_AT_A_TIME: usize = 2_000;
 /// It is told although nobody asks once so many have changed.
 const TOLD_UNASKED: usize = 1_000;
-/// A decision of which something did not hold so often in a row is made again while nobody is bound.
+/// A decision of which something did not hold so often in a row is made again while nobody is bound. What was converted elsewhere
+/// so often in a row and was out of date when it came is converted on the loop.
 const PATIENCE: u32 = 2;
+/// What was converted elsewhere is adopted where so many objects at most have changed since: each takes some ten microseconds.
+/// Four times as many may have each time that more had.
+const MOST_CHANGED: usize = 100;
 /// How soon is asked again what broke off.
 const BROKEN_OFF: Duration = Duration::from_secs(1);
 
@@ -34,8 +38,12 @@ pub(super) struct Aside {
     under_way: Option<UnderWay>,
     /// Whether everything is to be converted, or looked at, again.
     is_stale: bool,
-    /// How often in a row that did not help.
+    /// How often in a row what was converted elsewhere and adopted did not help.
     n_stale: u32,
+    /// How often in a row too much had changed to adopt it.
+    n_late: u32,
+    /// How often in a row an answer could not be compared with a cluster that was to be converted first.
+    n_let_go: u32,
     /// A decision that is to be made, and whether it may launch.
     decision: Option<bool>,
     /// Commands whose next step is to be decided.
@@ -71,7 +79,10 @@ pub(crate) struct Asked {
 #[derive(Debug)]
 enum Question {
     /// Everything is converted, and looked at, again.
-    Refresh,
+    Refresh {
+        options: Box<berth_decisions::Options>,
+        asked: BTreeSet<Arc<str>>,
+    },
     Decision {
         options: Box<berth_decisions::Options>,
         span: tracing::Span,
@@ -164,8 +175,8 @@ impl Asked {
         let start = std::time::Instant::now();
         let Asked { problem, question, now } = self;
         let answer = match question {
-            Question::Refresh => {
-                let (replica, refreshed) = problem.refresh(now);
+            Question::Refresh { options, asked } => {
+                let (replica, refreshed) = problem.refresh(&options, &asked, now);
                 Answer::Refreshed(replica, Box::new(refreshed))
             }
             Question::Decision { options, span } => {
@@ -269,7 +280,7 @@ impl Core {
             return Some(self.tell_replica(replica, now));
         }
         if self.is_stale(now) {
-            return Some(self.ask_replica(replica, Question::Refresh, UnderWay::Refresh, now));
+            return Some(self.ask_to_refresh(replica, now));
         }
         if let Some(launches) = self.aside.as_mut().and_then(|aside| aside.next_decision(is_looking)) {
             return Some(self.ask_for_decision(replica, launches, now));
@@ -286,7 +297,7 @@ impl Core {
         if let Some(launches) = self.aside.as_mut().and_then(|aside| aside.next_decision(false)) {
             return Some(self.ask_for_decision(replica, launches, now));
         }
-        if !self.state.is_almost_told(TOLD_UNASKED) {
+        if !self.state.is_almost_told(TOLD_UNASKED) || replica.has_left() {
             return Some(self.tell_replica(replica, now));
         }
         self.bring_home(replica);
@@ -317,6 +328,18 @@ impl Core {
             aside.has_more_room = true;
             aside.asked.clear();
         }
+    }
+
+    fn ask_to_refresh(&mut self, replica: Replica, now: Timestamp) -> Box<Asked> {
+        let options = berth_decisions::Options {
+            launches: false,
+            expected: self.expected_pods(now),
+            drawers: self.expected_drawers(now),
+            ..berth_decisions::Options::default()
+        };
+        let asked = self.aside.as_ref().map(|aside| aside.asked.clone()).unwrap_or_default();
+        let question = Question::Refresh { options: Box::new(options), asked };
+        self.ask_replica(replica, question, UnderWay::Refresh, now)
     }
 
     fn ask_for_decision(&mut self, replica: Replica, launches: bool, now: Timestamp) -> Box<Asked> {
@@ -353,26 +376,12 @@ impl Core {
     pub(super) fn solved(&mut self, answered: Option<Answered>, now: Timestamp) {
         let Some(under_way) = self.aside.as_mut().and_then(|aside| aside.under_way.take()) else { return };
         let Some(Answered { answer, seconds }) = answered else { return self.broke_off(under_way, now) };
-        let needs_cluster = matches!(under_way, UnderWay::Decision { .. } | UnderWay::Step(_));
-        if needs_cluster && !self.state.is_converted(now) {
-            // To be converted elsewhere before anything is compared with it.
+        if self.is_to_be_let_go(under_way, now) {
             self.bring_home(answer.into_replica());
-            match under_way {
-                UnderWay::Decision { launches } => self.want_decision(launches),
-                UnderWay::Step(id) => self.want_step(id),
-                _ => false,
-            };
             return;
         }
         match answer {
-            Answer::Refreshed(replica, refreshed) => {
-                refreshed.adopt(&mut self.state, &mut self.decider);
-                self.bring_home(replica);
-                if let Some(aside) = &mut self.aside {
-                    aside.n_stale = aside.n_stale.saturating_add(1);
-                }
-                self.queue.add(Job::Schedule);
-            }
+            Answer::Refreshed(replica, refreshed) => self.refreshed(replica, *refreshed),
             Answer::Decision(solved, launches, span) => {
                 self.measure_decision(launches, seconds);
                 self.decision = span.clone();
@@ -401,6 +410,42 @@ impl Core {
             }
             Answer::Nothing(replica) => self.bring_home(replica),
         }
+    }
+
+    // Whether the cluster is to be converted elsewhere before anything is compared with it: then the question is asked once more,
+    // after that. It is not let go for ever: changes may come as fast as answers.
+    fn is_to_be_let_go(&mut self, under_way: UnderWay, now: Timestamp) -> bool {
+        let needs_cluster = matches!(under_way, UnderWay::Decision { .. } | UnderWay::Step(_));
+        let Some(aside) = self.aside.as_mut().filter(|_| needs_cluster) else { return false };
+        if self.state.is_converted(now) || aside.n_let_go >= PATIENCE {
+            aside.n_let_go = 0;
+            return false;
+        }
+        aside.n_let_go += 1;
+        match under_way {
+            UnderWay::Decision { launches } => self.want_decision(launches),
+            UnderWay::Step(id) => self.want_step(id),
+            UnderWay::Refresh | UnderWay::Copy | UnderWay::Nothing => false,
+        };
+        true
+    }
+
+    // Everything was converted, and looked at, elsewhere.
+    fn refreshed(&mut self, mut replica: Replica, refreshed: Refreshed) {
+        if let Some(aside) = &mut self.aside {
+            let most = MOST_CHANGED << (2 * aside.n_late).min(16);
+            // Where more has changed the replica is told it first.
+            let is_adopted =
+                self.state.is_almost_told(most) && refreshed.adopt(&mut self.state, &mut self.decider, &mut replica);
+            if is_adopted {
+                (aside.n_stale, aside.n_late) = (aside.n_stale.saturating_add(1), 0);
+            } else {
+                aside.n_late = aside.n_late.saturating_add(1);
+            }
+            aside.is_stale = !is_adopted;
+        }
+        self.bring_home(replica);
+        self.queue.add(Job::Schedule);
     }
 
     fn finish_decision(&mut self, solved: Solved, launches: bool, now: Timestamp) {

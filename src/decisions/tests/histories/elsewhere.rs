@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use berth_decisions::{Decider, Finished, Replica, decide};
+use berth_decisions::{Finished, Replica, decide};
 use berth_state::{Key, Kind, ObjectRef, Patch, State};
 use proptest::prelude::*;
 
@@ -10,7 +10,7 @@ use crate::world::World;
 use crate::{cases, decision_of, difference, options, step};
 
 /// What happens meanwhile. No decision is made between: that would only take longer.
-fn event(world: &mut World, (kind, name, variant, what): (Kind, u8, u8, u8)) {
+pub(crate) fn event(world: &mut World, (kind, name, variant, what): (Kind, u8, u8, u8)) {
     world.event(kind, name % 6, variant, what - u8::from(what.is_multiple_of(3) && what > 0));
 }
 
@@ -108,31 +108,6 @@ proptest! {
             replica = next;
             let expected = world.decision();
             prop_assert!(is == expected, "{}", difference(&is, &expected));
-        }
-    }
-
-    #[test]
-    fn a_state_goes_on_with_what_was_converted_elsewhere(
-        first in prop::collection::vec(step(), 1..30),
-        later in prop::collection::vec(events(), 1..5),
-    ) {
-        let mut world = World::new();
-        for step in first {
-            world.take(step);
-        }
-        world.settle(0);
-        let mut replica = Replica::of(&mut world.state);
-        for events in later {
-            let (next, refreshed) = replica.begin(&mut world.state).refresh(world.now);
-            replica = next;
-            world.state.forget_cluster();
-            for happened in events {
-                event(&mut world, happened);
-            }
-            world.adopt(refreshed);
-            let is = world.decision();
-            let anew = decision_of(&mut world.state.snapshot(), &mut Decider::new(), world.now);
-            prop_assert!(is == anew, "{}", difference(&is, &anew));
         }
     }
 
