@@ -64,8 +64,8 @@ struct Exchange {
 }
 
 impl Exchange {
-    fn take(&mut self, next: Move) {
-        match next {
+    fn take(&mut self, next: &Move) {
+        match *next {
             Move::Event(kind, name, variant, what) => {
                 self.is_quiet = false;
                 self.world.event(kind, name, variant, what);
@@ -147,11 +147,11 @@ proptest! {
         let replica = Some(Replica::of(&mut world.state));
         let mut exchange = Exchange { world, replica, asked: None, answers: Vec::new(), n_told: 0, is_quiet: false };
         for next in moves {
-            exchange.take(next);
+            exchange.take(&next);
         }
         // What came last is adopted, too.
         for next in [Move::Answer, Move::Begin, Move::Answer, Move::Adopt(u8::MAX)] {
-            exchange.take(next);
+            exchange.take(&next);
         }
         exchange.hold();
         let mut world = exchange.world;
