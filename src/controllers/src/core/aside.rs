@@ -170,6 +170,12 @@ impl Asked {
         matches!(self.question, Question::Decision { .. })
     }
 
+    /// Whether everything is to be converted, or looked at, again.
+    #[cfg(test)]
+    pub(crate) fn is_refresh(&self) -> bool {
+        matches!(self.question, Question::Refresh { .. })
+    }
+
     /// Answers. May take long.
     pub(crate) fn answer(self) -> Answered {
         let start = std::time::Instant::now();
