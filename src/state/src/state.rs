@@ -16,7 +16,7 @@ use crate::kept::Kept;
 use crate::links::Links;
 use crate::object::version;
 use crate::rebuild::Built;
-use crate::replica::Noted;
+use crate::replica::{Noted, Told};
 use crate::shapes::Shapes;
 use crate::slots::Cloud;
 use crate::{
@@ -49,6 +49,8 @@ pub struct State {
     buried: VecDeque<Key>,
     /// The converted cluster, where it is up to date.
     pub(crate) built: Option<Built>,
+    /// The one before, where a replica converts everything anew: to let it go takes long, too.
+    pub(crate) gone: Option<Built>,
     /// How often there was a conversion, by what it was for.
     pub(crate) conversions: BTreeMap<&'static str, u64>,
     /// What the next conversion is for.
@@ -57,6 +59,10 @@ pub struct State {
     empty: Cluster,
     /// What a replica is to be told, where there is one.
     pub(crate) noted: Option<Noted>,
+    /// How many replicas there were.
+    pub(crate) n_replicas: u64,
+    /// What it was told last, where it is a replica.
+    pub(crate) follows: Option<Told>,
 }
 
 // === impl State ===
@@ -77,10 +83,13 @@ impl State {
             graves: BTreeMap::new(),
             buried: VecDeque::new(),
             built: None,
+            gone: None,
             conversions: BTreeMap::new(),
             forgotten: "first",
             empty: Cluster::new(),
             noted: None,
+            n_replicas: 0,
+            follows: None,
         }
     }
 
@@ -168,10 +177,13 @@ impl State {
             graves: BTreeMap::new(),
             buried: VecDeque::new(),
             built: None,
+            gone: None,
             conversions: BTreeMap::new(),
             forgotten: "first",
             empty: Cluster::new(),
             noted: None,
+            n_replicas: 0,
+            follows: None,
         }
     }
 
@@ -238,7 +250,11 @@ impl State {
 
     /// The same, for a reason.
     pub(crate) fn forget(&mut self, why: &'static str) {
-        (self.built, self.forgotten) = (None, why);
+        let gone = self.built.take();
+        if self.noted.is_some() && gone.is_some() {
+            self.gone = gone;
+        }
+        self.forgotten = why;
     }
 
     /// A what-if: rolled back when dropped.

@@ -325,3 +325,4 @@ fn pods_of_a_controller_keep_off_a_node_that_did_not_let_one_in_for_five_minutes
 }
 
 mod aside;
+mod interleaved;
