@@ -71,20 +71,31 @@ pub(crate) const FAULTS: [&str; 12] = [
     "lease lost",
 ];
 
-/// How often a step is taken in a play: what is seldom is hit more often.
+/// How often a step is taken in a play: what is seldom is hit more often, so that each is hit about twice.
 fn seldom(step: &str) -> u64 {
     match step {
-        "POST events" | "PATCH events" => 2,
-        "PATCH nodeclaims/status" => 3,
-        "POST pods/binding" | "PATCH nodeclaims" | "PATCH nodes" => 6,
-        "PUT leases" | "PATCH pods/status" => 8,
-        "PATCH nodepools/status" | "POST pods/eviction" => 12,
-        "POST nodeclaims" => 18,
-        "DELETE nodes" | "PATCH reservations/status" => 40,
-        "DELETE nodeclaims" | "DELETE reservations" => 75,
-        _ => 95,
+        "POST events" | "PATCH events" => 3,
+        "PATCH nodeclaims/status" => 4,
+        "PATCH nodepools/status" | "PATCH nodeclaims" | "PATCH nodes" => 8,
+        "PUT leases" => 10,
+        "POST pods/binding" => 14,
+        "PATCH pods/status" => 18,
+        "POST nodeclaims" => 25,
+        "POST pods/eviction" => 36,
+        "PATCH reservations/status" => 45,
+        "PATCH persistentvolumeclaims" | "DELETE nodes" => 55,
+        "PATCH nodepools" => 70,
+        "DELETE reservations" => 75,
+        "DELETE nodeclaims" => 90,
+        // Nearly all there are.
+        "POST leases" => 120,
+        _ => 100,
     }
 }
+
+/// What can befall a call of the cloud that changes something.
+pub(crate) const FAULTS_OF_CLOUD: [&str; 5] =
+    ["Throttled", "Unavailable", "OutcomeUnknown", "crash before", "crash after"];
 
 /// What befell which write, so many times.
 pub(crate) type Table = BTreeMap<(String, &'static str), u32>;
@@ -123,13 +134,21 @@ struct Inner {
     dice: Mutex<Dice>,
     rates: Mutex<Rates>,
     table: Mutex<Table>,
+    /// Where among the kinds of faults the play begins, and how many befell each step: each kind has its turn.
+    turns: (u64, Mutex<BTreeMap<String, u64>>),
+    /// How many requests came since when: time that stands still would otherwise never end.
+    pace: Mutex<Option<(Instant, u32)>>,
 }
+
+/// More requests than this in a second are a process that does not rest.
+const MOST_A_SECOND: u32 = 20_000;
 
 impl Trouble {
     pub(crate) fn new(seed: u64, rates: Rates) -> Self {
-        let inner =
-            Inner { dice: Mutex::new(Dice::new(seed)), rates: Mutex::new(rates), table: Mutex::new(Table::new()) };
-        Self::around(Arc::new(inner))
+        // Seeds that are even and odd play different things: both begin at each kind.
+        let turns = (seed / 2 * 7, Mutex::default());
+        let (dice, rates) = (Mutex::new(Dice::new(seed)), Mutex::new(rates));
+        Self::around(Arc::new(Inner { dice, rates, table: Mutex::default(), turns, pace: Mutex::default() }))
     }
 
     fn around(inner: Arc<Inner>) -> Self {
@@ -152,6 +171,15 @@ impl Trouble {
         self.inner.rates.lock().at_writes > 0
     }
 
+    /// Takes in one more request; whether there are too many.
+    fn is_restless(&self) -> bool {
+        let mut pace = self.inner.pace.lock();
+        let known = pace.filter(|(since, _)| since.elapsed() < Duration::from_secs(1));
+        let (since, n) = known.unwrap_or_else(|| (Instant::now(), 0));
+        *pace = Some((since, n + 1));
+        n >= MOST_A_SECOND
+    }
+
     /// Cuts the watches that are open.
     fn cut_watches(&self) {
         self.gaps.send_modify(|n| *n += 1);
@@ -172,9 +200,18 @@ impl Trouble {
         if !self.hits(at_writes * seldom(step)) {
             return None;
         }
-        let fault = FAULTS[usize::try_from(self.roll(FAULTS.len() as u64)).unwrap()];
+        let fault = FAULTS[self.turn_of(step, FAULTS.len())];
         self.note(step, fault);
         Some(fault)
+    }
+
+    /// Which of so many kinds of faults befalls a step now.
+    fn turn_of(&self, step: &str, n_kinds: usize) -> usize {
+        let (begin, befell) = &self.inner.turns;
+        let mut befell = befell.lock();
+        let turn = befell.entry(step.to_owned()).or_insert_with(|| begin + step.bytes().map(u64::from).sum::<u64>());
+        *turn += 1;
+        usize::try_from(*turn % n_kinds as u64).unwrap()
     }
 
     /// Cuts the process off from its Lease, or no longer.
@@ -201,11 +238,11 @@ impl Trouble {
 
     /// The same of a call of the cloud that changes something.
     pub(crate) fn fault_of_cloud(&self, step: &str) -> Option<&'static str> {
-        let rate = self.inner.rates.lock().at_writes * 2;
+        let rate = self.inner.rates.lock().at_writes * 8;
         if !self.hits(rate) {
             return None;
         }
-        let fault = if self.roll(2) == 0 { "crash before" } else { "crash after" };
+        let fault = ["crash before", "crash after"][self.turn_of(step, 2)];
         self.note(step, fault);
         Some(fault)
     }
@@ -239,6 +276,10 @@ impl Service<Request<kube::client::Body>> for Troubled {
     fn call(&mut self, request: Request<kube::client::Body>) -> Self::Future {
         let (mut server, trouble, guard) = (self.server.clone(), self.trouble.clone(), self.guard.clone());
         Box::pin(async move {
+            if trouble.is_restless() {
+                guard.saw(format!("more than {MOST_A_SECOND} requests in a second, {} the last", request.uri().path()));
+                return std::future::pending().await;
+            }
             let rates = *trouble.inner.rates.lock();
             let is_write = request.method() != Method::GET;
             let step = if is_write { step_of(request.method(), request.uri().path()) } else { "read".to_owned() };
