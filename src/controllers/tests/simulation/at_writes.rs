@@ -167,9 +167,11 @@ fn print(table: &Table) {
 fn play_all(range: Range<u64>) -> (Table, BTreeSet<u64>) {
     let (next, all) = (AtomicU64::new(range.start), Mutex::new((Table::new(), BTreeSet::new())));
     let n_threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let name = std::thread::current().name().unwrap_or_default().to_owned();
     std::thread::scope(|scope| {
         for _ in 0..n_threads {
-            scope.spawn(|| {
+            let thread = std::thread::Builder::new().name(name.clone());
+            let played = thread.spawn_scoped(scope, || {
                 loop {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
                     if seed >= range.end {
@@ -193,6 +195,7 @@ fn play_all(range: Range<u64>) -> (Table, BTreeSet<u64>) {
                     }
                 }
             });
+            played.unwrap();
         }
     });
     all.into_inner()
