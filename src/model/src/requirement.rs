@@ -155,7 +155,8 @@ impl Requirement {
             let must_exist = self.must_exist || other.must_exist;
             return Requirement { complement: true, values, at_least, at_most, must_exist, min_values };
         }
-        let finite = if self.complement { other } else { self };
+        let is_other_less = !other.complement && other.values.len() < self.values.len();
+        let finite = if self.complement || is_other_less { other } else { self };
         let values: SmallVec<[Sym; 3]> =
             finite.values.iter().copied().filter(|&v| self.has(v, symbols) && other.has(v, symbols)).collect();
         // In ∩ NotIn may be empty without meaning DoesNotExist; DoesNotExist ∩ NotIn is still DoesNotExist.

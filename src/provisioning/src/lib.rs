@@ -14,6 +14,7 @@
 mod accelerators;
 mod bound;
 mod claims;
+mod combinations;
 mod consider;
 mod domains;
 mod even;

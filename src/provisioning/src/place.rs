@@ -8,6 +8,7 @@ use berth_model::{Constraint, Money, Sym};
 use berth_scheduling::topology::Domains;
 use rustc_hash::FxHashSet;
 
+use crate::combinations::Combinations;
 use crate::planner::Planner;
 use crate::prepared::{Pins, Prepared};
 
@@ -192,42 +193,30 @@ impl Planner<'_> {
         best.map_or(0, |(placed, _, name)| self.fill(prepared, placed, &[(key, name)]))
     }
 
-    // Several keys: the domains are chosen together, a pod at a time, least loaded first.
+    // Several keys: the domains are chosen together, a pod at a time: where it costs least now, then the least loaded.
     fn place_on_keys(&mut self, prepared: &Prepared<'_>, count: u32) -> u32 {
-        let keys: Vec<(Sym, Vec<Sym>, &[Constraint])> = prepared
-            .demand
-            .keyed
-            .iter()
-            .map(|(key, constraints)| (*key, self.domain_names(constraints), &constraints[..]))
-            .collect();
+        let mut axes = Vec::new();
+        for (key, constraints) in &prepared.demand.keyed {
+            let names = self.domain_names(constraints);
+            axes.push((*key, self.domains_of(names, constraints)));
+        }
+        let mut combinations = Combinations::new(axes, (Means::Node, Money::ZERO));
         let mut placed = 0;
-        'pods: while placed < count {
-            let mut combinations: Vec<(u64, Vec<(Sym, Sym)>)> = vec![(0, Vec::new())];
-            for (key, names, constraints) in &keys {
-                let domains = self.domains_of(names.clone(), constraints);
-                let open: Vec<(u64, Sym)> = (0..names.len())
-                    .filter(|&at| domains.allows(at))
-                    .filter_map(|at| names.get(at).map(|&name| (domains.load(at), name)))
-                    .collect();
-                combinations = combinations
-                    .iter()
-                    .flat_map(|(load, pins)| {
-                        open.iter().map(move |&(more, name)| {
-                            let mut pins = pins.clone();
-                            pins.push((*key, name));
-                            (load + more, pins)
-                        })
-                    })
-                    .collect();
+        while placed < count {
+            let Some(best) = combinations.best() else { break };
+            let pins = combinations.pins(&best);
+            // What was the cheapest once may not be so any more; nothing becomes cheaper but where a pod has come.
+            let rank = self.rank(prepared, &pins);
+            if rank != best.rank {
+                combinations.set_rank(&best, Some(rank));
+            } else if self.fill(prepared, 1, &pins) == 1 {
+                placed += 1;
+                let rank = self.rank(prepared, &pins);
+                combinations.set_rank(&best, Some(rank));
+                combinations.add(&best);
+            } else {
+                combinations.set_rank(&best, None);
             }
-            combinations.sort_by_cached_key(|(load, pins)| (self.rank(prepared, pins), *load));
-            for (_, pins) in &combinations {
-                if self.fill(prepared, 1, pins) == 1 {
-                    placed += 1;
-                    continue 'pods;
-                }
-            }
-            break;
         }
         placed
     }

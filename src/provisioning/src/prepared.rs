@@ -3,7 +3,7 @@
 use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 
-use berth_model::{PodSpec, Requirements, ResourceId, Resources, Sym};
+use berth_model::{PodSpec, Requirement, Requirements, ResourceId, Resources, Sym};
 use berth_scheduling::{Admission, Demand, admit, admits_node};
 use rustc_hash::FxHashMap;
 
@@ -90,9 +90,13 @@ impl<'a> Prepared<'a> {
         })
     }
 
-    /// Those of them that may have these topology values: of a key that is pinned, only the nodes of its value.
+    /// Those of them that may have these topology values: of one of the keys that are pinned, only the nodes of its value.
     pub(crate) fn nodes_at(&self, planner: &Planner<'a>, pins: &Pins) -> Rc<[usize]> {
-        let Some(&(key, value)) = pins.first() else { return Rc::clone(self.all_nodes(planner)) };
+        let of_pins = pins.iter().map(|&(key, value)| self.nodes_with(planner, key, value));
+        of_pins.min_by_key(|nodes| nodes.len()).unwrap_or_else(|| Rc::clone(self.all_nodes(planner)))
+    }
+
+    fn nodes_with(&self, planner: &Planner<'a>, key: Sym, value: Sym) -> Rc<[usize]> {
         let mut known = self.nodes_at.borrow_mut();
         let by_value = known.entry(key).or_insert_with(|| {
             let mut by_value: FxHashMap<Sym, Vec<usize>> = FxHashMap::default();
@@ -123,7 +127,15 @@ impl<'a> Prepared<'a> {
 
     /// What a pool admits of the demand under decided topology values.
     pub(crate) fn admission(&self, planner: &Planner<'_>, pool: usize, pins: &Pins) -> Option<Admission> {
-        let mut admission = self.admissions.get(pool)?.clone()?;
+        let (admitted, symbols) = (self.admissions.get(pool)?.as_ref()?, &planner.cluster.symbols);
+        // A key may have many values: what is pinned is narrowed before it is copied.
+        let mut open = Requirements::new();
+        for (key, requirement) in admitted.open.iter() {
+            let pinned = pins.iter().find(|(pinned, _)| *pinned == key);
+            let narrowed = pinned.map(|(_, value)| requirement.intersect(&Requirement::value(*value), symbols));
+            open.set(key, narrowed.unwrap_or_else(|| requirement.clone()));
+        }
+        let mut admission = Admission { columns: admitted.columns.clone(), open };
         for &(key, value) in pins {
             planner.pin(planner.tables.get(pool)?, &mut admission.columns, &mut admission.open, key, value)?;
         }

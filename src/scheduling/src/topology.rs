@@ -81,6 +81,16 @@ impl Domains {
         spread.map(|rule| u64::from(rule.counts.get(domain).copied().unwrap_or(0))).sum()
     }
 
+    /// The least counts of all spread constraints together: as long as it is the same, what a domain that takes no pod now
+    /// waits for has not come.
+    pub fn floor(&self) -> u64 {
+        let least = self.rules.iter().map(|rule| match rule.constraint {
+            Constraint::Spread { min_domains, .. } => u64::from(rule.least(min_domains)),
+            _ => 0,
+        });
+        least.sum()
+    }
+
     /// Counts one pod of the demand in a domain.
     pub fn add(&mut self, domain: usize) {
         for rule in self.rules.iter_mut().filter(|rule| rule.counts_self()) {

@@ -1,4 +1,5 @@
 //! Cells that a class cannot tell apart, together: those whose domains have as many pods of all that its rules and scores count.
+//! Domains of keys that have few, as zones are, are told apart: a pod there changes no bucket.
 //! Where a key has many domains, as racks are, a decision then takes as many steps as there are different counts, and what has
 //! changed since the last one is all that is looked at.
 
@@ -34,7 +35,7 @@ pub(super) struct BucketCache {
 struct BucketKey {
     /// Domains of keys that are told apart are what they are; of others it is only known whether there is one.
     cell: CellKey,
-    /// Pods of each counter in their domains.
+    /// Pods of each counter in their domains, where these are not told apart.
     counts: SmallVec<[u32; 4]>,
 }
 
@@ -174,7 +175,9 @@ impl Buckets {
             *seen = state.n_changes(counter);
             for &name in changed {
                 let Some(domain) = shape.domain(key, name) else { continue };
+                // Cells of a domain that is told apart stay where they are, however many pods it has.
                 if self.counts.set(at, domain, state.count(counter, name))
+                    && self.is_merged.get(key) == Some(&true)
                     && let Some(there) = self.in_domain.get(key).and_then(|domains| domains.get(domain as usize))
                 {
                     cells.extend(there);
@@ -246,7 +249,7 @@ impl Buckets {
     fn key_of(&self, cell: &CellKey) -> BucketKey {
         let domains = cell.domains.iter().zip(&self.is_merged);
         let domains = domains.map(|(&domain, is_merged)| if *is_merged { domain.max(ABSENT - 1) } else { domain });
-        let counts = self.counts.in_domains(&cell.domains);
+        let counts = self.counts.in_domains(&cell.domains, &self.is_merged);
         BucketKey { cell: CellKey { domains: domains.collect(), ..cell.clone() }, counts: counts.collect() }
     }
 

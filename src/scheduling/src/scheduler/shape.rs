@@ -13,6 +13,8 @@ use super::domains::{DomainSizes, Domains};
 use super::reserved::Discount;
 use crate::filter::Obstacle;
 
+/// A key with no more domains, as zones are, has its domains told apart.
+const FEW_DOMAINS: usize = 16;
 /// No such label.
 pub(super) const ABSENT: u32 = u32::MAX;
 
@@ -396,10 +398,11 @@ impl Shape {
         })
     }
 
-    /// By key: whether domains with as many pods are alike. Preferred spreads ask how many different ones there are.
+    /// By key: whether domains with as many pods are alike. Preferred spreads ask how many different ones there are, and where
+    /// there are few domains, each has so many cells that it is not worth moving them all with each pod that comes.
     pub(super) fn merges_domains(&self) -> SmallVec<[bool; 2]> {
         let is_soft = |at: usize| self.soft.iter().any(|soft| soft.rule.place == CountedBy::Key(at));
-        (0..self.keys.len()).map(|at| !is_soft(at)).collect()
+        self.n_domains().enumerate().map(|(at, domains)| domains > FEW_DOMAINS && !is_soft(at)).collect()
     }
 
     /// By key: how many domains have a number.
@@ -577,9 +580,10 @@ impl Counts {
         at.and_then(|at| self.pods.get(at)?.get(domain as usize)).copied().unwrap_or(0)
     }
 
-    /// By counter: the pods in the one of these domains, by key, that is of its key.
-    pub(super) fn in_domains<'c>(&'c self, domains: &'c [u32]) -> impl Iterator<Item = u32> + 'c {
-        self.counters.iter().zip(&self.pods).map(|((_, key), pods)| {
+    /// By counter on one of the keys that are asked for: the pods in the one of these domains, by key, that is of its key.
+    pub(super) fn in_domains<'c>(&'c self, domains: &'c [u32], of_keys: &'c [bool]) -> impl Iterator<Item = u32> + 'c {
+        let counters = self.counters.iter().zip(&self.pods);
+        counters.filter(|((_, key), _)| of_keys.get(*key) == Some(&true)).map(|((_, key), pods)| {
             let domain = domains.get(*key).copied().unwrap_or(ABSENT);
             pods.get(domain as usize).copied().unwrap_or(0)
         })
