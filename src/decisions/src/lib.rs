@@ -26,6 +26,7 @@ mod elsewhere;
 mod existing;
 mod expected;
 mod joining;
+mod leaving;
 mod outlook;
 mod replicas;
 mod since;

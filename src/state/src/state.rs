@@ -226,6 +226,11 @@ impl State {
         self.built.as_ref().map(|built| built.live.tidied())
     }
 
+    /// The nodes that were going away when [`State::cluster`] was asked last, by name: the cluster does not have them.
+    pub fn leaving_nodes(&self) -> impl Iterator<Item = &str> {
+        self.built.iter().flat_map(|built| built.live.leaving_nodes())
+    }
+
     /// Sets what the catalogue is to NodePools of these node classes, in place of what was set before: which reservations
     /// they may use, and what their nodes offer.
     pub fn set_class_catalogues(&mut self, classes: Vec<(berth_api::NodeClassRef, Arc<berth_catalogue::Catalogue>)>) {
