@@ -155,6 +155,7 @@ impl State {
                 Some(known) => *known = entry,
                 None => self.entries.insert_new(key.clone(), entry),
             }
+            self.note_doubt(&key);
             self.refreshed(&key, (before.counted().cloned(), before.current().cloned()), counts);
         }
         let Some(told) = cloud else { return };

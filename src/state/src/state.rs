@@ -43,6 +43,8 @@ pub struct State {
     pub(crate) listed_at: BTreeMap<Kind, u64>,
     /// Which object an assumption is about.
     pub(crate) assumptions: BTreeMap<AssumptionId, Key>,
+    /// The objects of which something is assumed that nobody can tell what became of.
+    pub(crate) in_doubt: BTreeSet<Key>,
     pub(crate) next_assumption: u64,
     /// The resourceVersion of deletions, and their order.
     pub(crate) graves: BTreeMap<Key, u64>,
@@ -79,6 +81,7 @@ impl State {
             listed: BTreeSet::new(),
             listed_at: BTreeMap::new(),
             assumptions: BTreeMap::new(),
+            in_doubt: BTreeSet::new(),
             next_assumption: 0,
             graves: BTreeMap::new(),
             buried: VecDeque::new(),
@@ -173,6 +176,7 @@ impl State {
             listed: self.listed.clone(),
             listed_at: self.listed_at.clone(),
             assumptions: self.assumptions.clone(),
+            in_doubt: self.in_doubt.clone(),
             next_assumption: self.next_assumption,
             graves: BTreeMap::new(),
             buried: VecDeque::new(),
@@ -279,11 +283,9 @@ impl State {
 
     /// Objects of which a write's outcome is unknown: to be read from the API server, and told by [`Event::Read`].
     pub fn to_read_again(&self) -> impl Iterator<Item = ObjectRef> {
-        let keys: BTreeSet<&Key> = self.assumptions.values().collect();
-        keys.into_iter().filter_map(|key| {
+        self.in_doubt.iter().filter_map(|key| {
             let entry = self.entries.get(key)?;
-            let is_unknown = entry.assumed().iter().any(|known| known.progress == Progress::Unknown);
-            is_unknown.then(|| key.clone().with_uid(entry.observed().and_then(Kept::uid).as_deref()))
+            entry.is_in_doubt().then(|| key.clone().with_uid(entry.observed().and_then(Kept::uid).as_deref()))
         })
     }
 
@@ -357,6 +359,7 @@ impl State {
         if let Some(entry) = self.entries.get_mut(&key) {
             entry.retain_assumed(|known, _| known.id != id);
         }
+        self.note_doubt(&key);
         self.refresh(&key)
     }
 
@@ -525,6 +528,7 @@ impl State {
                 for known in entry.assumed_mut().filter(|known| known.id == id) {
                     known.progress = Progress::Unknown;
                 }
+                self.in_doubt.insert(key.clone());
             }
             Outcome::Written { resource_version, uid } => {
                 for known in entry.assumed_mut().filter(|known| known.id == id) {
