@@ -10,6 +10,8 @@ use berth_plan::{
 };
 use clap::ValueEnum;
 use jiff::Timestamp;
+use jiff::civil::date;
+use jiff::fmt::temporal::Pieces;
 
 use crate::cluster::ClusterArgs;
 use crate::kustomize;
@@ -124,8 +126,15 @@ fn parse_gates(text: &str) -> Result<FeatureGates, berth_plan::UnknownGate> {
     Ok(gates)
 }
 
+// The last two days of the year 9999 are beyond what a timestamp can say: they are taken for its last moment.
 fn parse_time(text: &str) -> Result<Timestamp, String> {
-    text.parse().map_err(|_| "expected a time in RFC 3339, such as 2026-01-31T12:00:00Z".to_owned())
+    let is_last =
+        |time: &Pieces<'_>| time.time().is_some() && time.offset().is_some() && time.date() >= date(9999, 12, 30);
+    let last = || Pieces::parse(text).ok().filter(is_last).map(|_| Timestamp::MAX);
+    text.parse()
+        .ok()
+        .or_else(last)
+        .ok_or_else(|| "expected a time in RFC 3339, such as 2026-01-31T12:00:00Z".to_owned())
 }
 
 impl InputArgs {

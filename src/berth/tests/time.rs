@@ -44,3 +44,15 @@ fn a_time_that_is_none_is_refused() {
     assert_eq!((run.code, run.stdout.as_str()), (2, ""));
     assert!(run.stderr.contains("RFC 3339"), "{}", run.stderr);
 }
+
+#[test]
+fn the_last_moment_of_the_year_9999_is_a_time() {
+    let manifests = format!("{NODE}{HELD}{POD}");
+    for time in ["9999-12-31T23:59:59Z", "9999-12-30T22:00:01+00:00", "9999-12-31T23:59:59.999999999-12:00"] {
+        let json = plan_json(&manifests, &["--now", time]);
+        assert_eq!(json["nodes"][0]["pods"], serde_json::json!(["default/p"]), "{json}");
+    }
+    for time in ["9999-12-31", "9999-12-31T23:59:59"] {
+        assert_eq!(plan(POD, &["--now", time]).code, 2);
+    }
+}

@@ -30,6 +30,8 @@ const REMEMBERED: usize = 4096;
 const BACKLOG: usize = 1000;
 /// An Event's message holds so many bytes.
 const MAX_MESSAGE: usize = 1024;
+/// So much of the name of what an Event is about is in the Event's, which ends with a point and 16 digits.
+const MAX_NAME: usize = 253 - 17;
 
 /// The object that an Event is about.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -179,7 +181,10 @@ impl Recorder {
         let namespace = if about.key.namespace.is_empty() { "default" } else { &*about.key.namespace };
         let mut hasher = FxHasher::default();
         (&about.uid, reason, &message, now.as_nanosecond(), self.n_told).hash(&mut hasher);
-        let name = format!("{}.{:016x}", about.key.name, hasher.finish());
+        // A long name is cut, since the Event's own may be no longer.
+        let start: String = about.key.name.chars().take(MAX_NAME).collect();
+        let start = start.trim_end_matches(|end: char| !end.is_ascii_alphanumeric());
+        let name = format!("{start}.{:016x}", hasher.finish());
         let component = component(by);
         let body = json!({
             "apiVersion": "v1", "kind": "Event",

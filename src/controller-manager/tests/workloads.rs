@@ -459,6 +459,21 @@ async fn what_controllers_do_is_told_as_events() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_deployment_tells_that_its_replica_set_is_refused() {
+    let world = World::new();
+    // With a hash behind it the name is too long for a ReplicaSet.
+    let name = "w".repeat(250);
+    world.create("deployments/default", &workload(&name, 1, "one")).await;
+    world.settle().await;
+    let said = told(&world, &name).await;
+    assert!(world.pods().await.is_empty());
+    let is_refusal = |(reason, message, _): &(String, String, i64)| {
+        reason == "ReplicaSetCreateError" && message.starts_with("Failed to create new replica set \"www")
+    };
+    assert!(!said.is_empty() && said.iter().all(is_refusal), "{said:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn pods_that_are_refused_again_and_again_are_told_as_one() {
     let world = World::with_admission();
     world

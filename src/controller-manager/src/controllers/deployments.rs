@@ -246,7 +246,9 @@ impl Rollout<'_> {
         };
         let set = ReplicaSet { metadata, spec: Some(spec), status: None };
         let write = Write::create(&REPLICA_SETS, &self.key.beside(&name), &set);
-        if replicas > 0 { write.telling(self.scaled(0, replicas)) } else { write }
+        let refused = format!("Failed to create new replica set \"{name}\": {{}}");
+        let telling = || self.scaled(0, replicas).or_refused("ReplicaSetCreateError", refused);
+        if replicas > 0 { write.telling(telling()) } else { write }
     }
 
     /// The revision that the set of the present template should have: the highest.
