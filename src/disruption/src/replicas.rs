@@ -87,5 +87,5 @@ pub(crate) fn static_replacement(
         return fails(format!("NodePool {:?} may have no node more, or none is on offer", candidate.pool));
     };
     let price = prices.of_offering(&launch.offering);
-    Ok(Verdict::Fits(Replacement { launches, price, n_more: 1 }))
+    Ok(Verdict::Fits(Replacement { launches, price, n_more: 1, ..Replacement::default() }))
 }

@@ -1,8 +1,9 @@
 //! What if these nodes were gone? The provisioner's and the scheduler's own answer, over a fork of the state.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use berth_decisions::{DecideError, Decider, Decision, Launch};
+use berth_decisions::{DecideError, Decider, Decision, Launch, Nomination};
 use berth_state::{Key, Kind, State, Time};
 
 use crate::candidate::{Candidate, Reason};
@@ -17,6 +18,8 @@ pub(crate) struct Replacement {
     pub(crate) price: Price,
     /// How many more nodes are launched in all than without the removal.
     pub(crate) n_more: usize,
+    /// Where such pods come to nodes that are there: by `namespace/name`, the node.
+    pub(crate) places: BTreeMap<Box<str>, Arc<str>>,
 }
 
 /// What would become of the pods.
@@ -74,6 +77,11 @@ impl Baseline {
     }
 }
 
+/// A pod as nodes expect it.
+pub(crate) fn by_name(pod: &Key) -> Box<str> {
+    format!("{}/{}", pod.namespace, pod.name).into()
+}
+
 /// Removes the nodes in a fork, and asks where their pods go.
 pub(crate) fn what_if(
     (state, decider): (&mut State, &mut Decider),
@@ -127,7 +135,9 @@ pub(crate) fn what_if(
     let price = Price { marginal: all.marginal - baseline.price.marginal, list: all.list - baseline.price.list };
     let takes_moved =
         |launch: &Launch| launch.pods.iter().chain(&launch.reservations).any(|object| moved.contains(&object.key));
+    let place = |known: &Nomination| (by_name(&known.object.key), Arc::from(&*known.node.key.name));
+    let places = decision.moves.iter().filter(|known| moved.contains(&known.object.key)).map(place).collect();
     let n_more = decision.launches.len().saturating_sub(baseline.n_launches);
     let launches = decision.launches.into_iter().filter(takes_moved).collect();
-    Ok(Verdict::Fits(Replacement { launches, price, n_more }))
+    Ok(Verdict::Fits(Replacement { launches, price, n_more, places }))
 }

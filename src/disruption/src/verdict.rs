@@ -151,7 +151,7 @@ pub(crate) fn forecasts(
                 for launch in &launches {
                     price += prices.of_offering(&launch.offering);
                 }
-                let replacement = Replacement { n_more: launches.len(), launches, price };
+                let replacement = Replacement { n_more: launches.len(), launches, price, ..Replacement::default() };
                 judged(candidate, replacement, options, (prices, survey))
             }
         };

@@ -35,10 +35,6 @@ const BUDGET: Budget = Budget {
     gap: 5e-3,
 };
 
-/// By how much a pod costs more on a new node than its price says, as a share: prices are of nodes that are shared to the
-/// last, and where all is the same no node is launched.
-const MARGIN: f64 = 0.01;
-
 impl Program {
     /// Lets pods of these specs, by sort, come to new nodes.
     pub(super) fn add_new_nodes(&mut self, cluster: &Cluster, specs: &[&PodSpec], survey: &Survey, options: &Options) {
@@ -80,7 +76,7 @@ impl Program {
         let packing = Problem { items, bins: offers.iter().map(bin).collect(), ..Problem::default() };
         let Some(prices) = prices(&packing, BUDGET) else { return };
         for (((item, price), count), has_any) in problem.items.iter_mut().zip(prices).zip(counts).zip(has_any) {
-            item.anew = (has_any && count > 0 && price.is_finite()).then_some(price.max(0.0) * (1.0 + MARGIN));
+            item.anew = (has_any && count > 0 && price.is_finite()).then_some(price.max(0.0));
         }
     }
 

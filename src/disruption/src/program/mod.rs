@@ -28,6 +28,10 @@ const MOST_CELLS: usize = 20_000_000;
 /// Nodes that the search may look at in all, once for each pod that is placed; and where it is asked again and again.
 const WORK: u64 = 100_000_000;
 const WORK_NOW: u64 = 10_000_000;
+/// By how much more a pod costs on a new node than its dual price says, as shares: that price is of nodes that are shared to
+/// the last, and where all is the same no node is launched. A larger share launches fewer nodes, which are fuller.
+const MARGINS: [f64; 3] = [0.01, 0.03, 0.06];
+const MARGINS_NOW: [f64; 1] = [0.01];
 /// A price of an eviction to choose between ends that cost the same: this share of what all costs, for each pod.
 const LEAST_PRICE: f64 = 1e-6;
 
@@ -40,6 +44,8 @@ pub(crate) struct Program {
     /// By bin: the node's name.
     names: Vec<String>,
     work: u64,
+    /// By how much more than estimated a pod costs on a new node, as a share: a proposal for each.
+    margins: &'static [f64],
     /// By bin that may be emptied: its pods that come again, by `namespace/name`, and their sorts.
     pods: Vec<Vec<(Box<str>, u32)>>,
     /// By bin: the candidate, by index.
@@ -49,7 +55,7 @@ pub(crate) struct Program {
 }
 
 /// A node that is to go, as the program would have it.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(crate) struct Leaving {
     /// The candidate, by index.
     pub(crate) candidate: usize,
@@ -86,6 +92,7 @@ impl Program {
         let mut program = Program {
             problem: Consolidation::default(),
             work: if options.only_now { WORK_NOW } else { WORK },
+            margins: if options.only_now { &MARGINS_NOW } else { &MARGINS },
             names: Vec::new(),
             pods: Vec::new(),
             candidates: Vec::new(),
@@ -138,18 +145,26 @@ impl Program {
         self.is_whole
     }
 
-    /// The nodes to remove, those first that save most for what they disrupt: without new nodes, and with them where that
-    /// saves more.
-    pub(crate) fn solve(&self) -> (Vec<Leaving>, Option<Vec<Leaving>>) {
+    /// The nodes to remove, those first that save most for what they disrupt: without new nodes, and proposals with them. There
+    /// are several of these, as what pods cost on new nodes is an estimate.
+    pub(crate) fn solve(&self) -> (Vec<Leaving>, Vec<Vec<Leaving>>) {
         let mut without_new = self.problem.clone();
         without_new.bins.truncate(self.names.len());
         without_new.items.iter_mut().for_each(|item| item.anew = None);
         let without = consolidate(&without_new, None, self.work);
         let has_new =
             self.problem.bins.len() > self.names.len() || self.problem.items.iter().any(|item| item.anew.is_some());
-        let with_new = has_new.then(|| consolidate(&self.problem, Some(&without), self.work));
-        let with_new = with_new.map(|answer| self.leaving(answer));
-        let with_new = with_new.filter(|leaving| leaving.iter().any(|leaving| leaving.launches));
+        let mut with_new = Vec::new();
+        for margin in self.margins.iter().filter(|_| has_new) {
+            let mut problem = self.problem.clone();
+            for price in problem.items.iter_mut().filter_map(|item| item.anew.as_mut()) {
+                *price *= 1.0 + margin;
+            }
+            let leaving = self.leaving(consolidate(&problem, Some(&without), self.work));
+            if leaving.iter().any(|leaving| leaving.launches) && !with_new.contains(&leaving) {
+                with_new.push(leaving);
+            }
+        }
         (self.leaving(without), with_new)
     }
 

@@ -69,6 +69,9 @@ impl Search<'_> {
         gone: &[Candidate],
         replacement: Replacement,
     ) -> Result<(), DecideError> {
+        // No group takes the room that the decision has for another.
+        let as_decided = |(node, _): &Step| (node.clone(), self.expected_by(node, &replacement.places));
+        let steps: Vec<Step> = steps.iter().map(as_decided).collect();
         let mut groups = self.groups(gone, replacement.launches);
         groups.retain(|group| group.net > Money::ZERO);
         groups.sort_by(|a, b| b.by_cost.cmp(&a.by_cost).then_with(|| a.gone.cmp(&b.gone)));
@@ -83,7 +86,7 @@ impl Search<'_> {
                 together.gone.extend(next.gone);
                 together.launches.extend(next.launches);
             }
-            self.carry_out_group(steps, gone, together)?;
+            self.carry_out_group(&steps, gone, together)?;
         }
         Ok(())
     }
@@ -99,7 +102,7 @@ impl Search<'_> {
         for launch in &group.launches {
             price += self.prices.of_offering(&launch.offering);
         }
-        let mut replacement = Replacement { n_more: group.launches.len(), launches: group.launches, price };
+        let mut replacement = Replacement { n_more: group.launches.len(), launches: group.launches, price, ..Replacement::default() };
         let Ok(worth) = worth(&of_group, &mut replacement, self.options, (&self.prices, &self.survey)) else {
             return Ok(());
         };

@@ -17,14 +17,25 @@ use super::Search;
 use crate::candidate::Candidate;
 use crate::command::Method;
 use crate::play::Played;
-use crate::program::{Leaving, Program};
-use crate::simulate::Verdict;
+use crate::pods;
+use crate::program::{Leaving, Move, Program};
+use crate::simulate::{Verdict, by_name};
 use crate::worth::worth;
 
 /// Commands that a proposal is cut into, about: of more nodes, several go together.
 pub(super) const COMMANDS: usize = 64;
 /// The taint of a node that is to go later. No cluster has it: in what-ifs it keeps pods off.
 const LEAVING: &str = "berth.sh/leaving";
+
+/// What a whole decision says of a proposal.
+enum Asked {
+    /// So much is saved, less the price of what it disrupts, with each pod at a place of its own.
+    Saves(Money, Vec<Leaving>),
+    /// Some pods would find no place.
+    Fails,
+    /// It saves too little, or no more may be asked.
+    DoesNotPay,
+}
 
 /// A node that is to go, and where its pods are to come.
 pub(super) type Step = (ObjectRef, ExpectedNodes);
@@ -43,35 +54,76 @@ impl Search<'_> {
         (candidates, program)
     }
 
-    /// Whether a whole decision says that these nodes save more together, where its pods go as the program would have it.
-    /// Where it fails, parts of it may.
-    pub(super) fn saves_more_than(
+    /// The proposal that a whole decision says saves most, if that is more than so much, with each pod where that decision has
+    /// it. Where a decision fails, parts of its proposal may do: so it is taken where no other saves more.
+    pub(super) fn best_of(
         &mut self,
         candidates: &[Candidate],
-        leaving: &[Leaving],
+        proposals: Vec<Vec<Leaving>>,
         least: Money,
-    ) -> Result<bool, DecideError> {
+    ) -> Result<Option<Vec<Leaving>>, DecideError> {
+        let (mut best, mut failed) = (None, None);
+        for leaving in proposals {
+            match self.ask_about(candidates, &leaving)? {
+                Asked::Saves(net, decided) => {
+                    if best.as_ref().map_or(least, |(most, _)| *most) < net {
+                        best = Some((net, decided));
+                    }
+                }
+                Asked::Fails => failed = failed.or(Some(leaving)),
+                Asked::DoesNotPay => {}
+            }
+        }
+        Ok(best.map(|(_, decided)| decided).or(failed))
+    }
+
+    /// What a whole decision says of a proposal, where pods go as the program would have it.
+    fn ask_about(&mut self, candidates: &[Candidate], leaving: &[Leaving]) -> Result<Asked, DecideError> {
         let known = leaving.iter().filter_map(|known| Some((known, candidates.get(known.candidate)?)));
         let (steps, gone): (Vec<Step>, Vec<&Candidate>) =
-            known.map(|(leaving, known)| ((known.node.clone(), expected(leaving)), known)).unzip();
+            known.map(|(leaving, known)| ((known.node.clone(), expected(&leaving.moves)), known)).unzip();
         self.send(&steps);
         let verdict = self.try_out(&gone);
         self.moves.clear();
-        Ok(match verdict? {
-            Some(Verdict::Fits(mut replacement)) => {
-                let worth = worth(&gone, &mut replacement, self.options, (&self.prices, &self.survey));
-                worth.is_ok_and(|worth| worth.net > least)
-            }
-            Some(Verdict::Fails(_)) => true,
-            None => false,
-        })
+        let mut replacement = match verdict? {
+            Some(Verdict::Fits(replacement)) => replacement,
+            Some(Verdict::Fails(_)) => return Ok(Asked::Fails),
+            None => return Ok(Asked::DoesNotPay),
+        };
+        let Ok(worth) = worth(&gone, &mut replacement, self.options, (&self.prices, &self.survey)) else {
+            return Ok(Asked::DoesNotPay);
+        };
+        let decided = leaving.iter().filter_map(|proposed| {
+            let node = &candidates.get(proposed.candidate)?.node;
+            let moves = self.places_of(node, &replacement.places);
+            let launches = moves.len() < self.moved_pods(node).count();
+            Some(Leaving { candidate: proposed.candidate, launches, moves })
+        });
+        Ok(Asked::Saves(worth.net, decided.collect()))
+    }
+
+    /// The pods of a node that move, by `namespace/name`.
+    fn moved_pods(&self, node: &ObjectRef) -> impl Iterator<Item = Box<str>> {
+        let moved = self.state.pods_on(&node.key.name).filter(|pod| pods::is_moved(pod));
+        moved.map(|pod| by_name(&pod.reference().key))
+    }
+
+    /// Where a decision has the pods of a node that come to nodes that are there.
+    fn places_of(&self, node: &ObjectRef, places: &BTreeMap<Box<str>, Arc<str>>) -> Vec<Move> {
+        let moved = self.moved_pods(node);
+        moved.filter_map(|pod| places.get(&pod).map(|to| (pod.clone(), to.to_string()))).collect()
+    }
+
+    /// The same, by node.
+    pub(super) fn expected_by(&self, node: &ObjectRef, places: &BTreeMap<Box<str>, Arc<str>>) -> ExpectedNodes {
+        expected(&self.places_of(node, places))
     }
 
     /// Removes these nodes, as far as what-ifs say the same as the program; whether any went.
     pub(super) fn leave_all(&mut self, candidates: &[Candidate], leaving: &[Leaving]) -> Result<bool, DecideError> {
         let step = |leaving: &Leaving| {
             let candidate = candidates.get(leaving.candidate)?;
-            Some((candidate.node.clone(), expected(leaving)))
+            Some((candidate.node.clone(), expected(&leaving.moves)))
         };
         let (launching, others): (Vec<&Leaving>, Vec<&Leaving>) = leaving.iter().partition(|known| known.launches);
         let launching: Vec<Step> = launching.into_iter().filter_map(step).collect();
@@ -191,9 +243,9 @@ impl Search<'_> {
 }
 
 /// The pods that come to each node.
-fn expected(leaving: &Leaving) -> ExpectedNodes {
+fn expected(moves: &[Move]) -> ExpectedNodes {
     let mut by_node: BTreeMap<Arc<str>, BTreeSet<Box<str>>> = BTreeMap::new();
-    for (pod, node) in &leaving.moves {
+    for (pod, node) in moves {
         by_node.entry(node.as_str().into()).or_default().insert(pod.clone());
     }
     by_node.into_iter().map(|(node, pods)| (node, Arc::new(pods))).collect()

@@ -45,14 +45,14 @@ impl Search<'_> {
         let is_whole = program.as_ref().is_some_and(Program::is_whole);
         let (leaving, with_new) = program.as_ref().map(Program::solve).unwrap_or_default();
         // A program that knows all says so where nothing is to be found.
-        if is_whole && leaving.is_empty() && with_new.is_none() {
+        let has_new = !with_new.is_empty();
+        if is_whole && leaving.is_empty() && !has_new {
             return Ok(false);
         }
         let proposed = leaving.iter().filter_map(|known| candidates.get(known.candidate));
         let saved: Money = proposed.map(|known| below(known, options)).sum();
-        if let Some(with_new) = &with_new
-            && self.saves_more_than(&candidates, with_new, saved)?
-            && self.leave_all(&candidates, with_new)?
+        if let Some(with_new) = self.best_of(&candidates, with_new, saved)?
+            && self.leave_all(&candidates, &with_new)?
         {
             self.has_proposed = is_whole;
             return Ok(true);
@@ -63,7 +63,7 @@ impl Search<'_> {
             return Ok(true);
         }
         // What is left of its proposals are those that a decision refuses. Without new nodes a rank finds no more among them.
-        if is_whole && self.has_proposed && with_new.is_none() {
+        if is_whole && self.has_proposed && !has_new {
             return Ok(false);
         }
         let ranked = self.ranked()?;

@@ -99,7 +99,7 @@ fn a_slot_that_two_node_pools_may_launch_is_one_slot() {
     let (_, with_new) = program.solve();
     // The dearer one goes to the slot; the other stays, as nothing else saves.
     let gone: Vec<&str> =
-        with_new.unwrap().iter().map(|known| &*survey.candidates[known.candidate].node.key.name).collect();
+        with_new[0].iter().map(|known| &*survey.candidates[known.candidate].node.key.name).collect();
     assert_eq!(gone, ["y"]);
     let found = disrupt(&mut state, &options, now()).unwrap();
     assert_eq!(lines(&found)[0], "0 SingleNodeConsolidation y > medium cr-1 $0.8000");
