@@ -141,7 +141,7 @@ impl Bench {
 fn with_replica(state: &mut State, decider: &mut Decider) -> Result<(), Failure> {
     tell_memory("without a replica");
     let replica = Replica::of(state);
-    let (replica, _) = replica.begin(state).ask(|_, _| ());
+    let (replica, ()) = replica.begin(state).ask(|_, _| ());
     tell_memory("with a replica that was asked nothing");
     let options = Options { launches: true, ..Options::default() };
     let solved = replica.begin(state).solve(&options, NOW);
@@ -154,7 +154,7 @@ fn with_replica(state: &mut State, decider: &mut Decider) -> Result<(), Failure>
     if !refreshed.adopt(state, decider, &mut replica) {
         return Err("nothing has changed".into());
     }
-    let (replica, _) = replica.begin(state).ask(|_, _| ());
+    let (replica, ()) = replica.begin(state).ask(|_, _| ());
     tell_memory("once that is adopted");
     drop(replica);
     tell_memory("without the replica again");

@@ -156,8 +156,8 @@ fn the_catalogue_of_a_recorded_node_class_is_there_when_it_is_replayed() {
         json!({"at": 600, "end": true}),
     ];
     let path = Removed(std::env::temp_dir().join(format!("berth-node-class-{}.jsonl", std::process::id())));
-    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
-    std::fs::write(&path.0, text).unwrap();
+    let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
+    std::fs::write(&path.0, lines.join("\n")).unwrap();
     let (launches, _) = replay(&Simulation::read(&path.0).unwrap());
     let [(_, what)] = &launches[..] else { panic!("{launches:?}") };
     assert!(what.contains("own"), "{what}");
