@@ -5,6 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Method, Request, Response, header};
@@ -68,8 +69,9 @@ impl ApiServer {
     {
         let (parts, body) = request.into_parts();
         let max = self.inner.config.max_body;
-        // What says that it is too large is not waited for.
         if body.size_hint().lower() > u64::try_from(max).unwrap_or(u64::MAX) {
+            // What says that it is too large is not waited for, only that its client comes to read the answer.
+            let _ = tokio::time::timeout(DRAINING, drain(body)).await;
             return refuse(&ApiError::too_large(max));
         }
         let read = Limited::new(body, max).collect();
@@ -159,6 +161,14 @@ impl ApiServer {
             warnings: parking_lot::Mutex::default(),
         })
     }
+}
+
+/// So long is read of a body that is too large: clients that still write when the connection closes never see the answer.
+const DRAINING: Duration = Duration::from_millis(500);
+
+async fn drain<B: http_body::Body>(body: B) {
+    let mut body = std::pin::pin!(body);
+    while let Some(Ok(_)) = body.frame().await {}
 }
 
 /// A body of so many bytes is read in a step of its own, and so is what it replaces, so that others have their turn before it

@@ -252,6 +252,20 @@ async fn nodes_are_cordoned_and_pods_bound_once() {
     assert_eq!(on_node.items.len(), 1);
 }
 
+/// The regression: the nomination stayed with the pod, as on servers before Kubernetes 1.35.
+#[tokio::test]
+async fn a_pod_that_is_bound_is_nominated_to_no_node() {
+    let pods: Api<Pod> = Api::default_namespaced(client(&server()));
+    pods.create(&PostParams::default(), &pod("p")).await.unwrap();
+    let nominated = Patch::Merge(json!({"status": {"nominatedNodeName": "n1"}}));
+    pods.patch_status("p", &PatchParams::default(), &nominated).await.unwrap();
+    let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n1"}});
+    pods.create_subresource::<_, serde_json::Value>("binding", "p", &PostParams::default(), &binding).await.unwrap();
+    let bound = pods.get("p").await.unwrap();
+    assert_eq!(bound.spec.unwrap().node_name.as_deref(), Some("n1"));
+    assert_eq!(bound.status.unwrap().nominated_node_name, None);
+}
+
 #[tokio::test]
 async fn lists_come_in_pages_of_one_version() {
     let server = server();

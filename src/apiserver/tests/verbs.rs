@@ -230,3 +230,37 @@ async fn a_body_that_is_read_in_a_step_of_its_own_is_read_as_any_other() {
     let response = server.clone().call(request.body(Full::new(Bytes::from(cut))).unwrap()).await.unwrap();
     assert_eq!(response.status(), 400);
 }
+
+/// The regression: such definitions were taken, and a real server refuses them.
+#[tokio::test]
+async fn conditions_of_a_schema_that_say_what_it_has_are_not_structural() {
+    let refused = async |spec: Value| {
+        let version = json!({"name": "v1", "served": true, "storage": true,
+            "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}});
+        let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": "odds.example.com"}, "spec": {"group": "example.com", "scope": "Namespaced",
+                "names": {"plural": "odds", "kind": "Odd"}, "versions": [version]}});
+        let answered = send(&ApiServer::new(Config::default()), "POST", DEFINITIONS, &definition).await;
+        let causes = answered.body["details"]["causes"].as_array().cloned().unwrap_or_default();
+        let field = |cause: &Value| cause["field"].as_str().unwrap().rsplit_once("[spec].").unwrap().1.to_owned();
+        (answered.code, causes.iter().map(field).collect::<Vec<String>>())
+    };
+    let whole =
+        json!({"title": "t", "description": "d", "nullable": true, "additionalProperties": true, "default": {}});
+    let all = ["additionalProperties", "default", "description", "nullable", "title"];
+    let all = all.iter().map(|field| format!("oneOf[0].{field}")).collect::<Vec<String>>();
+    assert_eq!(refused(json!({"type": "object", "oneOf": [whole]})).await, (422, all));
+    let nested = json!({"type": "object", "properties": {"a": {"type": "string"}},
+        "not": {"properties": {"a": {"type": "string", "allOf": [{"type": "string"}]}}}});
+    let fields = ["not.properties[a].type", "not.properties[a].allOf[0].type"].map(str::to_owned).to_vec();
+    assert_eq!(refused(nested).await, (422, fields));
+    let unique = json!({"type": "array", "uniqueItems": true, "items": {"type": "string"}});
+    assert_eq!(refused(unique).await, (422, vec!["uniqueItems".to_owned()]));
+    let both = json!([{"type": "integer"}, {"type": "string"}]);
+    for known in [json!({"anyOf": both}), json!({"allOf": [{"anyOf": both}, {"pattern": "a"}]})] {
+        let mut spec = known;
+        spec["x-kubernetes-int-or-string"] = true.into();
+        assert_eq!(refused(spec).await, (201, Vec::new()));
+    }
+    assert_eq!(refused(json!({"type": "object", "anyOf": both})).await.0, 422);
+}

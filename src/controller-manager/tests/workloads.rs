@@ -52,6 +52,17 @@ async fn a_deployment_rolls_from_one_template_to_the_next_within_its_bounds() {
     assert_eq!(world.list("replicasets/default").await.len(), 2);
 }
 
+/// The regression: the revision was noted beside the status, and an annotation alone is another generation.
+#[tokio::test(start_paused = true)]
+async fn a_deployment_that_nobody_changed_stays_of_its_first_generation() {
+    let world = World::new();
+    world.create("deployments/default", &workload("web", 1, "one")).await;
+    world.settle().await;
+    let web = world.get("deployments/default/web").await.unwrap();
+    assert_eq!(web["metadata"]["annotations"]["deployment.kubernetes.io/revision"], "1");
+    assert_eq!((&web["metadata"]["generation"], &web["status"]["observedGeneration"]), (&json!(1), &json!(1)));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_deployment_that_does_not_progress_says_so_after_its_deadline() {
     let world = World::new();
@@ -184,6 +195,24 @@ async fn a_daemon_set_is_on_every_node_that_it_selects() {
     world.delete("nodes/a").await;
     world.settle().await;
     assert_eq!(status().await["desiredNumberScheduled"], 2);
+}
+
+/// The regression: it waited for ever.
+#[tokio::test(start_paused = true)]
+async fn a_daemon_that_waits_for_a_node_which_is_gone_goes_too() {
+    let world = World::new();
+    world.node("a", &json!({})).await;
+    world.node("b", &json!({})).await;
+    let mut set = workload("log", 0, "one");
+    set["spec"].as_object_mut().unwrap().remove("replicas");
+    world.create("daemonsets/default", &set).await;
+    world.settle().await;
+    assert_eq!(world.pods().await.len(), 2);
+    world.delete("nodes/a").await;
+    world.settle().await;
+    let affinity = "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms/0/matchFields/0/values/0";
+    let left: Vec<Value> = world.pods().await.iter().filter_map(|pod| pod.pointer(affinity).cloned()).collect();
+    assert_eq!(left, ["b"]);
 }
 
 #[tokio::test(start_paused = true)]

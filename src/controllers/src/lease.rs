@@ -90,8 +90,11 @@ impl Candidate {
             let sent = Instant::now();
             if self.attempt().await {
                 self.fence.extend(sent + self.options.duration);
-                tracing::info!(identity = self.options.identity, "became the leader");
-                return;
+                // An answer that took longer than the Lease lasts opens nothing: another may have it by now.
+                if self.fence.deadline().is_ok() {
+                    tracing::info!(identity = self.options.identity, "became the leader");
+                    return;
+                }
             }
             tokio::time::sleep(self.options.retry_period).await;
         }

@@ -13,6 +13,8 @@ use crate::write::{Op, Outcome, Write};
 
 /// How long an answer may take before the outcome counts as unknown.
 const TIMEOUT: Duration = Duration::from_secs(30);
+/// How often a call that waits for the fence looks whether it is open.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// Who writes, in `managedFields` and in the server's log.
 const FIELD_MANAGER: &str = "berth";
 
@@ -48,10 +50,12 @@ impl Writer {
         tracing::debug!(object = %write.key, verb = write.op.verb(), outcome = outcome.word(), "wrote");
         outcome
     }
-    /// Awaits a call of the cloud, unless the fence is closed: then whoever waits is about to be dropped.
+
+    /// Makes a call of the cloud while the fence is open. Where it is closed, either whoever waits is dropped soon, or the lease
+    /// is renewed late and the fence opens again.
     pub(crate) async fn fenced<T>(&self, call: impl Future<Output = T>) -> T {
-        if self.fence.deadline().is_err() {
-            return std::future::pending().await;
+        while self.fence.deadline().is_err() {
+            tokio::time::sleep(LOOK_AGAIN).await;
         }
         call.await
     }

@@ -182,6 +182,11 @@ impl ExistingNodes {
         self.deleting.contains(&name)
     }
 
+    /// The nodes of the input that are going away, in no order.
+    pub(crate) fn leaving(&self) -> impl Iterator<Item = Sym> + '_ {
+        self.deleting.iter().copied()
+    }
+
     /// Whether a node is cordoned.
     pub(crate) fn is_cordoned(&self, position: usize) -> bool {
         self.nodes.get(position).is_some_and(|node| node.cordon != Cordon::None)

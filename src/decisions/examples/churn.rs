@@ -4,7 +4,7 @@
 //! `cargo run --release -p berth-decisions --example churn -- [nodes] [pods] [events]`, 5000, 100000 and 1000000 where nothing
 //! is said. Linux only: memory is read from /proc.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -85,21 +85,23 @@ impl Churn {
             n_events: 0,
             version: 1,
         };
-        let nodes: Vec<Object> = (0..n_nodes).map(|i| churn.node(i)).collect();
-        let mut pods = Vec::with_capacity(n_pods);
-        for i in 0..n_pods {
-            let (_, mut pod) = churn.job();
-            pod.spec.get_or_insert_default().node_name = Some(format!("node-{}", i % n_nodes));
-            pods.push(Object::from(pod));
-        }
-        churn.on_nodes = pods.iter().filter_map(Object::reference).collect();
+        // Page by page: what was read and let go would count as if it was in use.
         for &kind in Kind::ALL {
-            let objects = match kind {
-                Kind::Node => nodes.clone(),
-                Kind::Pod => std::mem::take(&mut pods),
-                _ => Vec::new(),
+            let n_objects = match kind {
+                Kind::Node => n_nodes,
+                Kind::Pod => n_pods,
+                _ => 0,
             };
-            churn.state.apply(Event::Relisted { kind, objects, resource_version: None }, NOW)?;
+            let mut keys = BTreeSet::new();
+            for i in 0..n_objects {
+                let object = if kind == Kind::Node { churn.node(i) } else { churn.bound(i % n_nodes) };
+                keys.extend(Key::of(&object));
+                if kind == Kind::Pod {
+                    churn.on_nodes.extend(object.reference());
+                }
+                churn.state.apply(Event::Applied(object), NOW)?;
+            }
+            churn.state.apply(Event::Listed { kind, keys, resource_version: None }, NOW)?;
         }
         let catalogue = berth_catalogue::read(b"[]", "none")?;
         churn.state.apply(Event::Offered { catalogue: catalogue.into(), seen: None }, NOW)?;
@@ -127,6 +129,13 @@ impl Churn {
             (owner.name, owner.uid) = (name.clone(), format!("uid-of-{name}"));
         }
         (job, pod)
+    }
+
+    /// The pod of a new Job, on a node.
+    fn bound(&mut self, node: usize) -> Object {
+        let (_, mut pod) = self.job();
+        pod.spec.get_or_insert_default().node_name = Some(format!("node-{node}"));
+        Object::from(pod)
     }
 
     fn node(&self, number: usize) -> Object {

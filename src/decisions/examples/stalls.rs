@@ -44,6 +44,7 @@ fn main() -> Result<(), Failure> {
     spreading["topologySpreadConstraints"] = spread;
     let mut urgent = json!({"containers": [{"name": "app", "resources": {"requests": {"cpu": "31"}}}]});
     urgent["priority"] = 1000.into();
+    bench.ask_after_reservation(&small)?;
     bench.ask("a pod is bound", |round| pod_with(&format!("small-{round}"), &small), false)?;
     bench.ask(
         "a node is launched for a pod without rules",
@@ -151,6 +152,47 @@ impl Bench {
             let (made_anew, whole) = (self.decider.n_made_anew() - made_anew, self.decider.n_whole() - whole);
             let how = if is_elsewhere { "elsewhere" } else { "at once" };
             say(&format!("  {how} ({n_done} done, {whole} from the whole, {made_anew} made anew)"), spent);
+        }
+        Ok(())
+    }
+
+    // A Reservation came to a node since the last pod was bound: everything is looked at again.
+    fn ask_after_reservation(&mut self, small: &serde_json::Value) -> Result<(), Failure> {
+        println!("a pod is bound after a Reservation came to a node");
+        for is_elsewhere in [false, true] {
+            let mut spent = Spent::default();
+            for round in 0..self.n_rounds {
+                let room = reservation_on(3_000 + round, Some(&node_name_of(round)))?;
+                let key = berth_state::Key::new(Kind::Reservation, "", &name(&room)).with_uid(None);
+                let pod = pod_with(&format!("after-{round}"), small)?;
+                let pod_key = berth_state::Key::new(Kind::Pod, "default", &name(&pod)).with_uid(None);
+                self.state.apply(Event::Applied(room), NOW)?;
+                self.state.apply(Event::Applied(pod), NOW)?;
+                let start = cpu_time();
+                if is_elsewhere {
+                    let options = Options { launches: false, ..Options::default() };
+                    let found = self.decider.decide_at_once(&mut self.state, &options, &BTreeSet::new(), NOW)?;
+                    assert!(found.is_stale, "everything is looked at again");
+                    let problem = self.take_replica().begin(&mut self.state);
+                    let kept = cpu_time().saturating_sub(start);
+                    let start = cpu_time();
+                    let (mut replica, refreshed) = problem.refresh(&options, &BTreeSet::new(), NOW);
+                    spent.elsewhere.push(cpu_time().saturating_sub(start));
+                    let start = cpu_time();
+                    assert!(refreshed.adopt(&mut self.state, &mut self.decider, &mut replica));
+                    let found = self.decider.decide_at_once(&mut self.state, &options, &BTreeSet::new(), NOW)?;
+                    spent.kept.push(kept.max(cpu_time().saturating_sub(start)));
+                    assert_eq!(found.decision.bindings.len(), 1, "the pod is bound");
+                    self.replica = Some(replica);
+                } else {
+                    self.decide(false)?;
+                    spent.kept.push(cpu_time().saturating_sub(start));
+                }
+                for object in [pod_key, key] {
+                    self.state.apply(Event::Deleted { object, resource_version: None }, NOW)?;
+                }
+            }
+            say(if is_elsewhere { "  elsewhere" } else { "  at once" }, spent);
         }
         Ok(())
     }

@@ -21,6 +21,8 @@ pub struct AtOnce {
     pub decision: Decision,
     /// Whether there is nothing else to decide, launches aside: nobody could make others give way, and no Reservation waits.
     pub is_all: bool,
+    /// Whether that was not to be told at once: everything is to be converted, or looked at, again.
+    pub is_stale: bool,
 }
 
 impl Decider {
@@ -40,12 +42,38 @@ impl Decider {
         now: Time,
     ) -> Result<AtOnce, DecideError> {
         expect_synced(state)?;
-        let Some(tracked) = state.tracked(now) else { return Ok(AtOnce::default()) };
+        let not_now = AtOnce { is_stale: true, ..AtOnce::default() };
+        if !state.is_converted(now) {
+            return Ok(not_now);
+        }
+        let Some(tracked) = state.tracked(now) else { return Ok(not_now) };
         let Some((existing, is_all)) = self.bind_at_once(tracked, options, asked) else {
-            return Ok(AtOnce::default());
+            return Ok(AtOnce { is_stale: self.is_stale, ..AtOnce::default() });
         };
         let options = Options { launches: false, ..options.clone() };
-        Ok(AtOnce { decision: bind_only(state, &options, existing)?, is_all })
+        Ok(AtOnce { decision: bind_only(state, &options, existing)?, is_all, is_stale: false })
+    }
+
+    /// Brings what is kept up to date, making it anew where that is needed.
+    pub fn refresh(&mut self, state: &mut State, now: Time) {
+        if let Some(tracked) = state.tracked(now) {
+            let kept = self.kept_of(tracked);
+            self.kept = Some(kept);
+        }
+    }
+
+    /// What is kept of a state is kept of a copy of it from now on ([`State::converted`]).
+    pub(crate) fn follow_copy(&mut self, copy: &mut State, now: Time) {
+        if let (Some(kept), Some(tracked)) = (&mut self.kept, copy.tracked(now)) {
+            kept.conversion = tracked.conversion.clone();
+        }
+    }
+
+    /// Takes over what another one keeps, and leaves to it what was kept so far.
+    pub(crate) fn go_on_with(&mut self, other: &mut Decider) {
+        std::mem::swap(&mut self.kept, &mut other.kept);
+        other.gone = self.gone.take();
+        self.is_stale = false;
     }
 
     // `None` where Reservations are to be placed first.
@@ -56,6 +84,7 @@ impl Decider {
         asked: &BTreeSet<Arc<str>>,
     ) -> Option<(Existing, bool)> {
         let cluster = tracked.cluster;
+        self.is_stale = false;
         if cluster.reservations.iter().any(is_to_be_bound) {
             return None;
         }
@@ -76,7 +105,9 @@ impl Decider {
             (*at, n_waiting)
         });
         let left_out: BTreeMap<u32, u32> = left_out.collect();
-        let kept = self.kept_of(tracked);
+        let kept = self.kept_if_current(tracked);
+        self.is_stale = kept.is_none();
+        let kept = kept?;
         let Kept { classes, scheduler, .. } = kept;
         let mut scheduler = Scheduler::resume(cluster, classes.universe(), scheduler);
         scheduler.expect(ExpectedRows::on_nodes_that_are_up(cluster, &options.expected).to_schedule());

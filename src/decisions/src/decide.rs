@@ -18,6 +18,7 @@ use crate::displaced::reference;
 use crate::existing::{self, Existing};
 use crate::expected::{ExpectedDrawers, ExpectedNodes};
 use crate::joining::PlannedNode;
+use crate::leaving::Leaving;
 use crate::terms;
 
 /// What a caller may set.
@@ -149,10 +150,12 @@ impl Answer<'_> {
         let mut on_nodes: Vec<_> = self.allocation.on_existing().collect();
         on_nodes
             .sort_by_key(|(node, _)| self.cluster.nodes.get(*node).map(|node| self.cluster.symbols.text(node.name)));
+        let leaving = if on_nodes.is_empty() { None } else { Some(Leaving::of(self.state)) };
         for (node, placements) in on_nodes {
             let gives_way = !self.allocation.preempted(node).is_empty();
             for placement in placements {
-                self.place(node, placement, gives_way || placement.waits_for_room, decision)?;
+                let after_evictions = gives_way || placement.waits_for_room;
+                self.place(node, placement, (after_evictions, leaving.as_ref()), decision)?;
             }
         }
         decision.bindings.sort_by_key(|binding| binding.object.key.kind == Kind::Pod);
@@ -184,7 +187,7 @@ impl Answer<'_> {
         &self,
         node: usize,
         placement: &Placement,
-        after_evictions: bool,
+        (after_evictions, leaving): (bool, Option<&Leaving<'_>>),
         decision: &mut Decision,
     ) -> Result<(), DecideError> {
         let object = self.member(placement.kind, &placement.name);
@@ -199,6 +202,12 @@ impl Answer<'_> {
         let is_others = is_pod && !self.is_bound_here(&object);
         if after_evictions || is_others {
             decision.nominations.push(Nomination { object, node, after_evictions: after_evictions && !is_others });
+            return Ok(());
+        }
+        if is_pod && leaving.is_some_and(|pods| pods.keep_off(&object.key.namespace, &object.key.name, &node.key.name))
+        {
+            // It is bound once they have stopped; nothing is launched for it meanwhile.
+            decision.nominations.push(Nomination { object, node, after_evictions: false });
             return Ok(());
         }
         let draws_from = placement.draws_from.and_then(|id| self.cluster.reservation(id));

@@ -24,8 +24,12 @@ pub(crate) const QUEUE: Queue =
 #[derive(Debug, Default)]
 pub struct Decider {
     pub(crate) kept: Option<Kept>,
+    /// What was kept before and is of no use any more: to let it go takes long, too.
+    pub(crate) gone: Option<Box<Kept>>,
     n_made_anew: u64,
     n_whole: u64,
+    /// Whether what is kept could not be brought up to date when that was asked last.
+    pub(crate) is_stale: bool,
 }
 
 /// What is kept of one conversion of a cluster.
@@ -137,11 +141,23 @@ impl Decider {
 impl Decider {
     // What is kept, up to date.
     pub(crate) fn kept_of(&mut self, tracked: Tracked<'_>) -> Kept {
-        let kept = self.kept.take().filter(|kept| kept.conversion == *tracked.conversion);
-        kept.and_then(|kept| kept.caught_up(tracked)).unwrap_or_else(|| {
-            self.n_made_anew += 1;
-            Kept::new(tracked)
-        })
+        if let Some(kept) = self.kept_if_current(tracked) {
+            return kept;
+        }
+        self.gone = None;
+        self.n_made_anew += 1;
+        Kept::new(tracked)
+    }
+
+    // The same, where it need not be made anew.
+    pub(crate) fn kept_if_current(&mut self, tracked: Tracked<'_>) -> Option<Kept> {
+        match self.kept.take()?.caught_up(tracked) {
+            Ok(kept) => Some(kept),
+            Err(gone) => {
+                self.gone = Some(gone);
+                None
+            }
+        }
     }
 
     /// What would become of the pods of a node if it went: those whose controllers make them anew are placed on other nodes
@@ -190,15 +206,65 @@ impl Kept {
         Kept { conversion, n_changes, launching, supplies, within_limits, classes, scheduler }
     }
 
-    /// With what has changed since; `None` where it is made anew more easily.
-    fn caught_up(self, tracked: Tracked<'_>) -> Option<Self> {
-        let Kept { mut classes, scheduler, n_changes, mut launching, mut within_limits, .. } = self;
-        let supplies = with_instances(tracked.cluster);
-        let n_counters = classes.universe().counters.len();
+    /// With what has changed since. Where it is made anew more easily it is of no use any more, and given back to be let go.
+    fn caught_up(mut self, tracked: Tracked<'_>) -> Result<Self, Box<Self>> {
         let cluster: &Cluster = tracked.cluster;
-        let changes = tracked.changes_after(n_changes)?;
-        let mut steps = Vec::with_capacity(changes.len());
-        let (mut has_other_supplies, mut has_other_offers, mut has_other_budgets) = (false, false, false);
+        let n_counters = self.classes.universe().counters.len();
+        let is_same = self.conversion == *tracked.conversion;
+        let Some(changes) = tracked.changes_after(self.n_changes).filter(|_| is_same) else {
+            return Err(Box::new(self));
+        };
+        let Some(news) = News::taken_in(&mut self.classes, cluster, changes) else { return Err(Box::new(self)) };
+        if changes.is_empty() && self.classes.universe().counters.len() == n_counters {
+            return Ok(self);
+        }
+        let Kept { classes, scheduler, mut launching, mut within_limits, .. } = self;
+        let mut scheduler = Scheduler::resume(cluster, classes.universe(), scheduler);
+        if !scheduler.follow(&news.steps) {
+            let scheduler = scheduler.pause();
+            return Err(Box::new(Kept { launching, within_limits, classes, scheduler, ..self }));
+        }
+        if news.budgets {
+            scheduler.budgets_changed();
+        }
+        if news.offers {
+            launching = Launching::new(cluster);
+        }
+        let supplies = with_instances(cluster);
+        let has_other_supplies = news.supplies && supplies != self.supplies;
+        let is_about_nodes = |step: &Step| !matches!(step, Step::Pod { .. } | Step::Room(_));
+        let has_other_limits = (news.offers || news.steps.iter().any(is_about_nodes)) && {
+            let before = std::mem::replace(&mut within_limits, launching.within_limits(cluster));
+            before != within_limits
+        };
+        // What only scores read keeps nobody from a launch.
+        let new_counters = classes.universe().counters.get(n_counters..).unwrap_or_default();
+        let has_new_rules = new_counters.iter().any(|counter| !counter.scores_only);
+        if news.offers || has_other_supplies || has_other_limits || has_new_rules {
+            scheduler.set_launchable(launching.launchable(cluster, classes.universe()), n_counters);
+        }
+        let scheduler = scheduler.pause();
+        let n_changes = tracked.n_changes();
+        let conversion = self.conversion;
+        Ok(Kept { conversion, n_changes, launching, supplies, within_limits, classes, scheduler })
+    }
+}
+
+/// What has changed in a cluster, as far as classes do not tell.
+struct News<'c> {
+    steps: Vec<Step<'c>>,
+    supplies: bool,
+    offers: bool,
+    budgets: bool,
+}
+
+// === impl News ===
+
+impl<'c> News<'c> {
+    /// Brings classes up to date; `None` where they cannot be.
+    fn taken_in(classes: &mut LiveUniverse, cluster: &Cluster, changes: &'c [Change]) -> Option<Self> {
+        let steps = Vec::with_capacity(changes.len());
+        let mut news = News { steps, supplies: false, offers: false, budgets: false };
         for change in changes {
             match change {
                 Change::Pod(PodChange { node, at, pod, comes }) => {
@@ -207,23 +273,23 @@ impl Kept {
                     } else {
                         classes.pod_left(*node, *at)?
                     };
-                    steps.push(Step::Pod { node: *node, class, pod, comes: *comes });
+                    news.steps.push(Step::Pod { node: *node, class, pod, comes: *comes });
                 }
-                Change::Room(node) => steps.push(Step::Room(*node)),
+                Change::Room(node) => news.steps.push(Step::Room(*node)),
                 Change::NodeCame(_) => {
                     classes.node_came();
-                    steps.push(Step::Came);
+                    news.steps.push(Step::Came);
                 }
                 Change::NodeWent(node, was) => {
                     if !classes.node_went(*node) {
                         return None;
                     }
-                    steps.push(Step::Went(*node, was));
+                    news.steps.push(Step::Went(*node, was));
                 }
-                Change::NodeChanged(node, was) => steps.push(Step::Changed(*node, was)),
-                Change::Budgets => has_other_budgets = true,
-                Change::Supplies => has_other_supplies = true,
-                Change::Offers => has_other_offers = true,
+                Change::NodeChanged(node, was) => news.steps.push(Step::Changed(*node, was)),
+                Change::Budgets => news.budgets = true,
+                Change::Supplies => news.supplies = true,
+                Change::Offers => news.offers = true,
                 Change::Reservations => return None,
                 Change::Namespaces => {
                     if !classes.set_namespaces(cluster) {
@@ -232,37 +298,6 @@ impl Kept {
                 }
             }
         }
-        if !classes.set_pending(cluster) {
-            return None;
-        }
-        if changes.is_empty() && classes.universe().counters.len() == n_counters {
-            return Some(Kept { n_changes, launching, within_limits, classes, scheduler, ..self });
-        }
-        let mut scheduler = Scheduler::resume(cluster, classes.universe(), scheduler);
-        if !scheduler.follow(&steps) {
-            return None;
-        }
-        if has_other_budgets {
-            scheduler.budgets_changed();
-        }
-        if has_other_offers {
-            launching = Launching::new(cluster);
-        }
-        let has_other_supplies = has_other_supplies && supplies != self.supplies;
-        let is_about_nodes = |step: &Step| !matches!(step, Step::Pod { .. } | Step::Room(_));
-        let has_other_limits = (has_other_offers || steps.iter().any(is_about_nodes)) && {
-            let before = std::mem::replace(&mut within_limits, launching.within_limits(tracked.cluster));
-            before != within_limits
-        };
-        // What only scores read keeps nobody from a launch.
-        let new_counters = classes.universe().counters.get(n_counters..).unwrap_or_default();
-        let has_new_rules = new_counters.iter().any(|counter| !counter.scores_only);
-        if has_other_offers || has_other_supplies || has_other_limits || has_new_rules {
-            scheduler.set_launchable(launching.launchable(cluster, classes.universe()), n_counters);
-        }
-        let scheduler = scheduler.pause();
-        let n_changes = tracked.n_changes();
-        let conversion = self.conversion;
-        Some(Kept { conversion, n_changes, launching, supplies, within_limits, classes, scheduler })
+        classes.set_pending(cluster).then_some(news)
     }
 }

@@ -20,6 +20,8 @@ use crate::since::Since;
 pub struct Replica {
     state: State,
     decider: Decider,
+    /// What the state that it follows had before it adopted something else: the next question begins with letting it go.
+    left: Option<Box<Refreshed>>,
 }
 
 /// A state as it was when the problem was begun, whatever becomes of it. It may go to another thread.
@@ -45,12 +47,36 @@ pub struct Finished {
     pub again: bool,
 }
 
+/// A converted cluster and a decider that knows it, made in another thread: see [`Problem::refresh`].
+#[derive(Debug)]
+pub struct Refreshed {
+    state: State,
+    decider: Decider,
+}
+
+// === impl Refreshed ===
+
+impl Refreshed {
+    /// Lets a state and its decider go on with them. What has changed since is taken in: it costs as much as if each of these
+    /// objects changed once. What they had before is left to the replica, to be let go in another thread.
+    ///
+    /// False, and nothing changes, where the replica is another one now, or was asked something else since.
+    pub fn adopt(mut self, state: &mut State, decider: &mut Decider, replica: &mut Replica) -> bool {
+        let is_adopted = state.adopt(&mut self.state);
+        if is_adopted {
+            decider.go_on_with(&mut self.decider);
+        }
+        replica.left = Some(Box::new(self));
+        is_adopted
+    }
+}
+
 // === impl Replica ===
 
 impl Replica {
     /// A replica of a state. There is one at a time: who had one before has it no more.
     pub fn of(state: &mut State) -> Self {
-        Replica { state: state.replica(), decider: Decider::new() }
+        Replica { state: state.replica(), decider: Decider::new(), left: None }
     }
 
     /// Freezes the state as it is now.
@@ -61,6 +87,11 @@ impl Replica {
     /// Tells the replica of so many changed objects at most. It may not know all of the state then, and can only be told more.
     pub fn catch_up(self, state: &mut State, most: usize) -> Problem {
         Problem { replica: self, update: state.take_update(most) }
+    }
+
+    /// Whether there is something to be let go in another thread.
+    pub fn has_left(&self) -> bool {
+        self.left.is_some()
     }
 
     /// The state as it was when the problem was begun.
@@ -86,9 +117,24 @@ impl Problem {
         Solved { replica, decision }
     }
 
+    /// Converts the cluster, looks at everything, and decides what can be decided at once, where a state and its decider have to
+    /// do so again: they adopt what comes of it, in place of doing it themselves.
+    pub fn refresh(self, options: &Options, asked: &BTreeSet<Arc<str>>, now: Time) -> (Replica, Refreshed) {
+        self.ask(|state, decider| {
+            decider.refresh(state, now);
+            // So that what its classes ask of nodes is known. The decision is made again of what there is by then.
+            drop(decider.decide_at_once(state, options, asked, now));
+            let mut copy = state.converted();
+            let mut decider = std::mem::take(decider);
+            decider.follow_copy(&mut copy, now);
+            Refreshed { state: copy, decider }
+        })
+    }
+
     /// Asks something else. The state is to be left as it was.
     pub fn ask<T>(self, ask: impl FnOnce(&mut State, &mut Decider) -> T) -> (Replica, T) {
         let Problem { mut replica, update } = self;
+        drop(replica.left.take());
         replica.state.follow(update);
         let answer = ask(&mut replica.state, &mut replica.decider);
         (replica, answer)
@@ -103,6 +149,11 @@ impl Solved {
         let cluster = self.replica.state.last_cluster();
         let rows = cluster.into_iter().flat_map(waiting_reservations);
         rows.flat_map(|(_, row)| &row.members).map(|run| run.name.clone()).collect()
+    }
+
+    /// Lets the decision go.
+    pub fn into_replica(self) -> Replica {
+        self.replica
     }
 
     /// Those that the decision gives a place: on a node that is up or comes up, or on one that is to be launched.

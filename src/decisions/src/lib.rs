@@ -26,6 +26,7 @@ mod elsewhere;
 mod existing;
 mod expected;
 mod joining;
+mod leaving;
 mod outlook;
 mod replicas;
 mod since;
@@ -44,7 +45,7 @@ pub use decision::{
     Binding, DecideError, Decision, Eviction, Launch, Nomination, OfferingName, Refusal, ReservationDraw,
 };
 pub use displaced::{Displaced, PodName};
-pub use elsewhere::{Finished, Problem, Replica, Solved};
+pub use elsewhere::{Finished, Problem, Refreshed, Replica, Solved};
 pub use expected::{ExpectedDrawers, ExpectedNodes};
 pub use joining::PlannedNode;
 pub use outlook::{Outlook, Question, Tally};

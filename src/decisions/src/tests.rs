@@ -3,13 +3,14 @@ use std::sync::Arc;
 
 use berth_api::{NodePool, Operator};
 use berth_state::{Event, Key, Kind, Object, ObjectRef, State, Time};
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use serde_json::{Value, json};
 
 use super::*;
 
 mod follow;
 mod kept;
+mod leaving;
 mod released;
 
 const NOW: Time = Time::UNIX_EPOCH;

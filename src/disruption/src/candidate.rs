@@ -290,7 +290,8 @@ fn reference(kind: Kind, metadata: &ObjectMeta) -> ObjectRef {
 /// The newest version of a pod: what a decision depends on does not change with each, but what may be disrupted does. One
 /// that was moved in a what-if is as that has it.
 fn newest_pod<'s>(pod: &'s PodRecord, observed: Option<&'s Arc<PodRecord>>) -> &'s PodRecord {
-    let is_same = |newest: &&PodRecord| newest.uid() == pod.uid() && newest.node() == pod.node();
+    let is_same =
+        |newest: &&PodRecord| std::ptr::eq(*newest, pod) || newest.uid() == pod.uid() && newest.node() == pod.node();
     observed.map(|observed| &**observed).filter(is_same).unwrap_or(pod)
 }
 
@@ -301,7 +302,8 @@ fn newest_of<'s>(state: &'s State, pod: &'s PodRecord) -> &'s PodRecord {
 
 /// The newest version of a node, unless a what-if changed it.
 fn newest_node<'s>(node: &'s NodeRecord, observed: Option<&'s Arc<NodeRecord>>) -> &'s NodeRecord {
-    let is_same = |newest: &&NodeRecord| newest.uid() == node.uid() && newest.has_spec_of(node);
+    let is_same =
+        |newest: &&NodeRecord| std::ptr::eq(*newest, node) || newest.uid() == node.uid() && newest.has_spec_of(node);
     observed.map(|observed| &**observed).filter(is_same).unwrap_or(node)
 }
 
@@ -362,6 +364,8 @@ impl Facts<'_> {
             let key = Key::new(Kind::NodeClaim, "", claim.metadata.name.as_deref()?);
             Some(key.with_uid(claim.metadata.uid.as_deref()))
         });
+        let cost = DisruptionCost::of_node(moved.iter().copied());
+        let price = prices.of_labels(node_labels);
         Candidate {
             node: self.node.reference(),
             claim,
@@ -374,11 +378,11 @@ impl Facts<'_> {
             }),
             is_going: self.is_going(),
             is_initialized: self.is_initialized(),
-            price: prices.of_labels(node_labels),
-            cost: DisruptionCost::of_node(moved.iter().copied()),
+            price,
+            cost,
             n_evictions: moved.len(),
             // Pods that cost nothing to move do not count, as in Karpenter.
-            is_empty: self.rooms.is_empty() && DisruptionCost::of_node(moved.iter().copied()) == DisruptionCost::ONE,
+            is_empty: self.rooms.is_empty() && cost == DisruptionCost::ONE,
             drift: self.pool.and_then(|pool| drift(self.claim, node_labels, pool, self.with_reserved)),
             expires: self.claim.and_then(expiry),
             is_static: self.pool.is_some_and(|pool| pool.spec.is_static()),
@@ -386,7 +390,7 @@ impl Facts<'_> {
             created: self.node.created(),
             blocked: self.blocked(limits),
             unripe: self.unripe(node_labels, moved.is_empty() && self.rooms.is_empty()),
-            unconsolidatable: self.unconsolidatable(node_labels, prices),
+            unconsolidatable: self.unconsolidatable(node_labels, price.is_some()),
         }
     }
 
@@ -519,13 +523,13 @@ impl Facts<'_> {
         ripe.is_none_or(|ripe| ripe <= self.now)
     }
 
-    fn unconsolidatable(&self, node_labels: &BTreeMap<String, String>, prices: &Prices) -> Vec<Reason> {
+    fn unconsolidatable(&self, node_labels: &BTreeMap<String, String>, has_price: bool) -> Vec<Reason> {
         let Some(pool) = self.pool else { return Vec::new() };
         let mut reasons = Vec::new();
         if pool.spec.disruption.consolidation_policy == ConsolidationPolicy::WhenEmpty {
             reasons.push(reason(format!("NodePool {:?} has non-empty consolidation disabled", self.pool_name)));
         }
-        if prices.of_labels(node_labels).is_none() {
+        if !has_price {
             let label = |key: &str| node_labels.get(key).map_or("none", String::as_str);
             reasons.push(reason(format!(
                 "no price is known of instance type {} in zone {} as {}",

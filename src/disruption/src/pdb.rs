@@ -57,7 +57,7 @@ impl<'a> Limits<'a> {
         }
         let namespace = pod.namespace();
         let of_pod = self.by_namespace.get(namespace).into_iter().flatten();
-        let of_pod: Vec<&Limit<'_>> = of_pod.filter(|limit| matches(limit.selector, pod)).collect();
+        let of_pod: Vec<&Limit<'_>> = of_pod.filter(|limit| pod.is_selected_by(limit.selector)).collect();
         match of_pod.as_slice() {
             [] => None,
             [limit] if limit.allowed > 0 || (limit.frees_unhealthy && !is_ready(pod)) => None,
@@ -73,7 +73,7 @@ impl<'a> Limits<'a> {
 fn derived(budget: &PodDisruptionBudget, selector: &LabelSelector, namespace: &str, all: &[&PodRecord]) -> i32 {
     let Some(spec) = &budget.spec else { return 0 };
     let selected =
-        all.iter().filter(|pod| pod.namespace() == namespace && matches(selector, pod) && pods::is_moved(pod));
+        all.iter().filter(|pod| pod.namespace() == namespace && pod.is_selected_by(selector) && pods::is_moved(pod));
     let expected = i32::try_from(selected.count()).unwrap_or(i32::MAX);
     let healthy = expected;
     let least = match (&spec.min_available, &spec.max_unavailable) {
@@ -94,27 +94,6 @@ fn amount(text: &IntOrString, of: i32) -> Option<i32> {
             i32::try_from((i64::from(of).checked_mul(percent)?.checked_add(99)?).div_euclid(100)).ok()
         }
     }
-}
-
-/// Whether a selector selects a pod; an empty one selects all. One with an operator that does not exist selects all too:
-/// it must not free what it was meant to protect.
-fn matches(selector: &LabelSelector, pod: &PodRecord) -> bool {
-    let labels = pod.labels();
-    let value = |key: &str| labels.and_then(|labels| labels.get(key));
-    let has_labels = selector.match_labels.iter().flatten().all(|(key, wanted)| value(key) == Some(wanted));
-    let mut terms = selector.match_expressions.iter().flatten();
-    has_labels
-        && terms.all(|term| {
-            let values = term.values.as_deref().unwrap_or_default();
-            let found = value(&term.key);
-            match term.operator.as_str() {
-                "In" => found.is_some_and(|found| values.contains(found)),
-                "NotIn" => found.is_none_or(|found| !values.contains(found)),
-                "Exists" => found.is_some(),
-                "DoesNotExist" => found.is_none(),
-                _ => true,
-            }
-        })
 }
 
 fn is_ready(pod: &PodRecord) -> bool {

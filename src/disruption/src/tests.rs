@@ -482,6 +482,26 @@ fn a_limit_of_what_ifs_is_told() {
     assert!(reasons(&disruption, "a")[0].0.starts_with("not considered"), "{disruption:?}");
 }
 
+/// What is saved is told beside the launch for the pod whose place another takes.
+#[test]
+fn a_pod_that_waits_and_loses_its_place_to_one_that_moves_is_launched_for() {
+    let waits = json!({"status": {"phase": "Pending"}});
+    let objects = [
+        free_pool(ON_DEMAND),
+        node("a", "large", "on-demand"),
+        node("b", "large", "on-demand"),
+        pod("p", "a", "3", &json!({"spec": {"priority": 1000}})),
+        pod("q", "b", "3", &json!({"spec": {"priority": 1000}})),
+        pod("w", "", "3", &waits),
+    ];
+    let disruption = disrupted(&objects, &[], &Options::default());
+    assert_eq!(lines(&disruption).len(), 1, "{disruption:#?}");
+    assert_eq!(
+        (disruption.commands[0].replacements.len(), disruption.commands[0].savings.to_string()),
+        (0, "0.4".into())
+    );
+}
+
 #[test]
 fn pending_pods_are_no_cost_of_a_removal() {
     // What is launched for a pod that waits anyway is not held against a node that could go.

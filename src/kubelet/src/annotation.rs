@@ -32,6 +32,11 @@ pub(crate) struct Exit {
     pub(crate) code: i32,
 }
 
+/// What is wrong with the annotations of a pod, a sentence each.
+pub fn problems(annotations: &BTreeMap<String, String>) -> Vec<String> {
+    read(Some(annotations)).1
+}
+
 /// Reads the annotations; what is wrong with them, a sentence each.
 pub(crate) fn read(annotations: Option<&BTreeMap<String, String>>) -> (Behaviour, Vec<String>) {
     let mut problems = Vec::new();

@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::{
     PodCondition, PodIP, PodStatus,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::{Value, json};
 
 use crate::pod::{ContainerName, Record, Stage};
 
@@ -46,6 +47,16 @@ pub(crate) fn of_pod(record: &Record, host_ip: &str, now: Timestamp) -> PodStatu
         }),
         ..PodStatus::default()
     }
+}
+
+/// The same as a patch of what is there: a condition that has no reason any more must say so, or it keeps the one it had.
+pub(crate) fn patch_of_pod(record: &Record, host_ip: &str, now: Timestamp) -> Value {
+    let mut status = json!(of_pod(record, host_ip, now));
+    let conditions = status.get_mut("conditions").and_then(Value::as_array_mut);
+    for condition in conditions.into_iter().flatten().filter_map(Value::as_object_mut) {
+        condition.entry("reason").or_insert(Value::Null);
+    }
+    status
 }
 
 fn conditions(record: &Record, now: Timestamp) -> Vec<PodCondition> {

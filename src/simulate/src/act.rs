@@ -8,9 +8,10 @@ use berth_cloudprovider::{Instance, InstanceState, OfferingKey, ProviderId};
 use berth_cloudprovider_fake::cloud::FakeReservation;
 use berth_kubelet::annotation::RUNS_FOR;
 use berth_manifests::Object;
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1::{Namespace, Node};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
-use kube::{Api, ResourceExt};
+use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
 use crate::load::Simulation;
@@ -31,6 +32,7 @@ pub(crate) async fn perform(world: &mut World<'_>, step: &Step) -> Result<(), St
             }
             Ok(())
         }
+        Action::Catalogue(map) => write_catalogue(&world.parts.client, map).await,
         Action::Delete { api_version, kind, namespace, name, may_be_gone } => {
             if &**kind == "Pod" {
                 // It does not come again.
@@ -75,6 +77,19 @@ pub(crate) async fn perform(world: &mut World<'_>, step: &Step) -> Result<(), St
             Ok(())
         }
     }
+}
+
+/// Writes the ConfigMap with the catalogue of a node class.
+pub(crate) async fn write_catalogue(client: &Client, map: &Value) -> Result<(), String> {
+    let text = |path: &str| map.pointer(path).and_then(Value::as_str).unwrap_or_default();
+    let (namespace, name) = (text("/metadata/namespace"), text("/metadata/name"));
+    let metadata = ObjectMeta { name: Some(namespace.to_owned()), ..ObjectMeta::default() };
+    let of_map = Object::from(Namespace { metadata, ..Namespace::default() });
+    berth_sandbox::apply_objects(client, &[of_map]).await.map_err(|error| error.to_string())?;
+    let api = berth_sandbox::api_of(client, "v1", "ConfigMap", namespace);
+    let patch = PatchParams::apply("berth-simulate").force();
+    let written = api.patch(name, &patch, &Patch::Apply(map)).await;
+    written.map(drop).map_err(|error| format!("unable to write ConfigMap {namespace}/{name}: {}", said(&error)))
 }
 
 /// Creates a pod of a trace.

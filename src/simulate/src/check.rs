@@ -1,16 +1,18 @@
 //! Mistakes that show only once all that a scenario refers to has been read.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use berth_catalogue::{MAX_PRICE, Money};
 use berth_manifests::{Object, nearest};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::Value;
 
 use crate::act::keys;
 use crate::error::SimulateError;
 use crate::load::Simulation;
-use crate::step::{Action, Origin};
+use crate::step::{Action, Origin, Step};
 
 // === impl Simulation ===
 
@@ -81,6 +83,53 @@ pub(crate) fn drop_repeated(objects: &mut Vec<Object>) -> Vec<String> {
         format!("{kind} {namespace}{slash}{name}: given more than once; the last counts")
     };
     told.into_iter().map(sentence).collect()
+}
+
+/// Where an object has the annotations of pods that are made of it: of a Pod, of what has a template, of a CronJob.
+const ANNOTATIONS: [&str; 3] = [
+    "/metadata/annotations",
+    "/spec/template/metadata/annotations",
+    "/spec/jobTemplate/spec/template/metadata/annotations",
+];
+
+/// What pods are to do and cannot, as their annotations are no durations; a sentence for each object. In a cluster their
+/// kubelets tell, in Events, which are not written here.
+pub(crate) fn unreadable_behaviour(objects: &[Object], steps: &[Step]) -> Vec<String> {
+    let mut told = BTreeSet::new();
+    let applied = steps.iter().filter_map(|step| match &step.action {
+        Action::Apply(objects) => Some(objects.as_slice()),
+        _ => None,
+    });
+    for object in objects.iter().chain(applied.flatten()) {
+        let paths = match object.kind() {
+            "Pod" => &ANNOTATIONS[..1],
+            "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet" | "Job" => &ANNOTATIONS[1..2],
+            "CronJob" => &ANNOTATIONS[2..],
+            _ => continue,
+        };
+        let metadata = object.metadata();
+        let name = metadata.name.as_deref().or(metadata.generate_name.as_deref()).unwrap_or_default();
+        let value = object.to_value().unwrap_or_default();
+        let of_object = paths.iter().flat_map(|path| problems_at(&value, path));
+        told.extend(of_object.map(|problem| format!("{} {name}: {problem}", object.kind())));
+    }
+    // Alike pods share one template, and come together or not.
+    let mut templates = BTreeSet::new();
+    for step in steps {
+        if let Action::Pod(arrival) = &step.action
+            && templates.insert(Arc::as_ptr(&arrival.template))
+        {
+            let problems = problems_at(&arrival.template.pod, ANNOTATIONS[0]);
+            told.extend(problems.into_iter().map(|problem| format!("pod {}: {problem}", arrival.name)));
+        }
+    }
+    told.into_iter().map(|problem| format!("{problem}; it is passed over")).collect()
+}
+
+fn problems_at(object: &Value, path: &str) -> Vec<String> {
+    let Some(Value::Object(annotations)) = object.pointer(path) else { return Vec::new() };
+    let text = |(key, value): (&String, &Value)| Some((key.clone(), value.as_str()?.to_owned()));
+    berth_kubelet::annotation::problems(&annotations.iter().filter_map(text).collect::<BTreeMap<_, _>>())
 }
 
 /// The namespaces of pods of traces that no object makes, as objects.

@@ -15,7 +15,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use crate::act::keys;
-use crate::check::{drop_repeated, is_price, reservation_id};
+use crate::check::{drop_repeated, is_price, reservation_id, unreadable_behaviour};
 use crate::error::{SimulateError, shown};
 use crate::population::{self, TooMany};
 use crate::scenario::{self, API_VERSION, Consolidation, Event, KIND, Scenario};
@@ -210,6 +210,7 @@ impl Loader {
             objects = objects_of_the_start(&mut steps);
         }
         self.warnings.extend(drop_repeated(&mut objects));
+        self.warnings.extend(unreadable_behaviour(&objects, &steps));
         let cloud = self.cloud(scenario)?;
         let controllers = self.controllers(scenario)?;
         let mut simulation = Simulation {

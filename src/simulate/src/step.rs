@@ -39,6 +39,8 @@ pub(crate) enum Action {
         replicas: u32,
     },
     Apply(Arc<Vec<Object>>),
+    /// A ConfigMap, with the catalogue of a node class.
+    Catalogue(Arc<Value>),
     /// With `may_be_gone`, it is no mistake if there is none.
     Delete {
         api_version: Arc<str>,
@@ -75,7 +77,7 @@ impl Step {
             format!("{}{of}", machines.count.unwrap_or(1))
         };
         Some(match &self.action {
-            Action::Pod(_) => return None,
+            Action::Pod(_) | Action::Catalogue(_) => return None,
             Action::Scale { kind, namespace, name, replicas } => {
                 format!("{kind:?} {namespace}/{name} is scaled to {replicas}")
             }

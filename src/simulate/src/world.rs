@@ -30,7 +30,7 @@ use crate::lost;
 use crate::meter::Meter;
 use crate::outcome::{Outcome, Sample};
 use crate::scenario::Consolidation;
-use crate::step::Arrival;
+use crate::step::{Action, Arrival};
 use crate::waits::{Told, Waits};
 
 /// Longer than any simulation: what healthy nodes would write is implied.
@@ -243,6 +243,14 @@ impl<'s> World<'s> {
             if let Some(count) = simulation.counts.get(&id) {
                 let total = count.instead_of(definition.total);
                 parts.cloud.set_reservation(&id, FakeReservation { total, ..definition });
+            }
+        }
+        // Node classes are read with their catalogues, and both are there from the start.
+        for step in simulation.steps.iter().take_while(|step| step.at == 0) {
+            if let Action::Catalogue(map) = &step.action {
+                act::write_catalogue(&parts.client, map)
+                    .await
+                    .map_err(|message| SimulateError::Step { place: simulation.place(step.origin), message })?;
             }
         }
         let begun = parts.begin(&act::as_varied(simulation, &simulation.objects), simulation.may_make_pool).await?;

@@ -11,6 +11,7 @@ use berth_simulate::{
     Client, CloudEvent, FakeCloud, Onlooker, Outcome, RecordOptions, Report, Simulation, Variation, record, variants,
 };
 use jiff::Timestamp;
+use serde_json::json;
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::sync::oneshot;
 
@@ -127,4 +128,37 @@ fn a_recorded_story_is_decided_alike_and_otherwise_with_fewer_slots() {
         (difference - (less.cost.total - outcome.cost.total)).abs() < 1e-6 && difference.abs() > 0.001,
         "{difference}"
     );
+}
+
+#[test]
+fn the_catalogue_of_a_recorded_node_class_is_there_when_it_is_replayed() {
+    let of_type = |name: &str| {
+        let requirement = |key: &str, value: &str| json!({"key": key, "operator": "In", "values": [value]});
+        let requirements =
+            [requirement("karpenter.sh/capacity-type", "on-demand"), requirement("topology.kubernetes.io/zone", "a")];
+        json!([{"name": name, "architecture": "amd64", "operatingSystems": ["linux"],
+            "resources": {"cpu": "4", "memory": "8Gi", "pods": "20"},
+            "offerings": [{"Price": 0.2, "Available": true, "Requirements": requirements}]}])
+    };
+    let apply = |object: serde_json::Value| json!({"at": 0, "apply": object});
+    let lines = [
+        json!({"apiVersion": "berth.sh/v1alpha1", "kind": "Trace", "start": "2026-01-01T00:00:00Z",
+            "scenario": {"seed": 1, "settings": {}, "cloud": {}}, "catalogue": of_type("common")}),
+        apply(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "types", "namespace": "infra"},
+            "data": {"types.json": of_type("own").to_string()}})),
+        apply(json!({"apiVersion": "berth.sh/v1alpha1", "kind": "FakeNodeClass", "metadata": {"name": "own"},
+            "spec": {"instanceTypes": {"namespace": "infra", "name": "types", "key": "types.json"}}})),
+        apply(json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "own"},
+            "spec": {"template": {"spec": {"requirements": [],
+                "nodeClassRef": {"group": "berth.sh", "kind": "FakeNodeClass", "name": "own"}}}}})),
+        json!({"template": "a", "pod": {"spec": {"containers": [{"name": "c", "image": "i"}]}}}),
+        json!({"at": 10, "create": "a", "name": "x"}),
+        json!({"at": 600, "end": true}),
+    ];
+    let path = Removed(std::env::temp_dir().join(format!("berth-node-class-{}.jsonl", std::process::id())));
+    let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
+    std::fs::write(&path.0, lines.join("\n")).unwrap();
+    let (launches, _) = replay(&Simulation::read(&path.0).unwrap());
+    let [(_, what)] = &launches[..] else { panic!("{launches:?}") };
+    assert!(what.contains("own"), "{what}");
 }

@@ -374,6 +374,27 @@ fn a_trace_alone_lasts_until_the_end_that_it_names_whatever_runs_for_longer() {
 }
 
 #[test]
+fn annotations_of_pods_that_are_no_durations_are_warned_of() {
+    let folder = Folder::new("no-duration");
+    let deployment = "apiVersion: apps/v1, kind: Deployment, metadata: {name: web}, spec: {selector: {matchLabels: {a: b}}, \
+        template: {metadata: {labels: {a: b}, annotations: {berth.sh/runs-for: soon}}, \
+        spec: {containers: [{name: c, image: i}]}}}";
+    let text = scenario("on-demand", 0, &format!("events:\n- {{at: 1m, apply: {{objects: [{{{deployment}}}]}}}}\n"));
+    let warnings = read(&folder, &text).warnings().join("\n");
+    let expected =
+        "Deployment web: berth.sh/runs-for is \"soon\", expected a duration such as 90s or 1m30s; it is passed over";
+    assert!(warnings.contains(expected), "{warnings}");
+    let trace = r#"{"apiVersion":"berth.sh/v1alpha1","kind":"Trace"}
+{"template":"a","pod":{"metadata":{"annotations":{"berth.sh/stops-after":"5"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}
+{"at":1,"create":"a","name":"x","runsFor":6}
+{"at":2,"create":"a","name":"y","runsFor":6}
+"#;
+    let simulation = Simulation::read(&folder.write("trace.jsonl", trace)).unwrap();
+    let warnings: Vec<&String> = simulation.warnings().iter().filter(|told| told.contains("stops-after")).collect();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+}
+
+#[test]
 fn what_will_not_happen_and_what_is_not_there_is_warned_of() {
     let folder = Folder::new("warned");
     let text = scenario("on-demand", 0, "events:\n- {at: 5h, kill: {}}\n").replace("{cr: 0.3}", "{cr: 0.3, cs: 1}");

@@ -107,6 +107,16 @@ impl State {
             }
             is_kept
         });
+        self.note_doubt(key);
+    }
+
+    /// Notes whether something is assumed of an object that nobody can tell what became of.
+    pub(crate) fn note_doubt(&mut self, key: &Key) {
+        if self.entries.get(key).is_some_and(Entry::is_in_doubt) {
+            self.in_doubt.insert(key.clone());
+        } else if !self.in_doubt.is_empty() {
+            self.in_doubt.remove(key);
+        }
     }
 
     /// Settles what the observed version of an object shows. What nobody can tell is to be read again.
@@ -120,5 +130,6 @@ impl State {
         for known in assumed.filter(|known| known.is_in_doubt()) {
             known.progress = Progress::Unknown;
         }
+        self.note_doubt(key);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use berth_api::labels::koordinator::OPERATING_MODE;
 use berth_convert::{Builder, Options};
 
-use crate::assume::Assumption;
+use crate::assume::{Assumption, Progress};
 use crate::event::{CountsAs, RefusedObject};
 use crate::kept::Kept;
 use crate::relevant::counts_alike;
@@ -60,6 +60,11 @@ impl Entry {
     /// What is assumed of it, in the order in which it was decided.
     pub(crate) fn assumed(&self) -> &[Assumption] {
         self.more.as_ref().map_or(&[], |more| &more.assumed)
+    }
+
+    /// Whether nobody can tell what became of something that is assumed of it.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        self.assumed().iter().any(|known| known.progress == Progress::Unknown)
     }
 
     pub(crate) fn assumed_mut(&mut self) -> impl Iterator<Item = &mut Assumption> {

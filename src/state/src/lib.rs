@@ -61,7 +61,7 @@ pub use fork::{Fork, ForkError, is_remade};
 pub use node::NodeRecord;
 pub use object::{Key, Kind, Object, ObjectRef, Typed, Whole};
 pub use patch::Patch;
-pub use pod::PodRecord;
+pub use pod::{PodRecord, selects};
 pub use rebuild::{Conversion, Tracked};
 pub use replica::Update;
 pub use state::State;

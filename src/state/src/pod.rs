@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use berth_convert::PodParts;
 use k8s_openapi::api::core::v1::{Pod, PodCondition, PodSpec, PodStatus};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time as MetaTime};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference, Time as MetaTime};
 
 use crate::packed::{Moment, Uid, Version};
 use crate::{Key, Kind, ObjectRef, Time};
@@ -162,6 +162,11 @@ impl PodRecord {
         name.filter(|name| !name.is_empty()).unwrap_or("default-scheduler")
     }
 
+    /// Whether a selector selects it, as [`selects`] has it.
+    pub fn is_selected_by(&self, selector: &LabelSelector) -> bool {
+        selects(selector, self.labels())
+    }
+
     /// Whether it is the mirror of a static pod.
     pub fn is_mirror(&self) -> bool {
         self.annotation(MIRROR).is_some()
@@ -242,4 +247,24 @@ pub(crate) fn same<T: PartialEq>(a: Option<&Arc<T>>, b: Option<&Arc<T>>) -> bool
         (Some(a), Some(b)) => Arc::ptr_eq(a, b) || a == b,
         (a, b) => a.is_none() && b.is_none(),
     }
+}
+
+/// Whether a selector selects these labels; an empty one selects all. An operator that does not exist holds always: what a
+/// selector protects must not be free because of it.
+pub fn selects(selector: &LabelSelector, labels: Option<&BTreeMap<String, String>>) -> bool {
+    let value = |key: &str| labels.and_then(|labels| labels.get(key));
+    let has_labels = selector.match_labels.iter().flatten().all(|(key, wanted)| value(key) == Some(wanted));
+    let mut terms = selector.match_expressions.iter().flatten();
+    has_labels
+        && terms.all(|term| {
+            let values = term.values.as_deref().unwrap_or_default();
+            let found = value(&term.key);
+            match term.operator.as_str() {
+                "In" => found.is_some_and(|found| values.contains(found)),
+                "NotIn" => found.is_none_or(|found| !values.contains(found)),
+                "Exists" => found.is_some(),
+                "DoesNotExist" => found.is_none(),
+                _ => true,
+            }
+        })
 }

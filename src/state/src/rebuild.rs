@@ -51,7 +51,7 @@ impl<'s> Tracked<'s> {
 }
 
 /// What was converted.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Built {
     /// Another one for each conversion.
     pub(crate) conversion: Conversion,
@@ -85,6 +85,7 @@ impl State {
     /// Converts everything anew.
     pub(crate) fn convert_anew(&mut self, now: Time) {
         *self.conversions.entry(self.forgotten).or_default() += 1;
+        self.gone = None;
         self.built = self.build(now).ok();
     }
 

@@ -7,11 +7,12 @@ use crate::entry::Entry;
 use crate::kept::Kept;
 use crate::relevant::counts_alike;
 use crate::slots::Cloud;
-use crate::{Key, Kind, State};
+use crate::{Conversion, Key, Kind, State, Time};
 
 /// What has changed in a state since it was told to a replica last.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Noted {
+    told: Told,
     /// The objects, and whether decisions depend on what changed.
     keys: BTreeMap<Key, bool>,
     /// Whether the cloud said something else.
@@ -27,6 +28,14 @@ pub struct Update {
     cloud: Option<Cloud>,
     listed: BTreeSet<Kind>,
     next_assumption: u64,
+    told: Told,
+}
+
+/// Which replica was told of a state, and how often: what comes of it can be adopted while it was told nothing more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Told {
+    replica: u64,
+    n_updates: u64,
 }
 
 // === impl Update ===
@@ -47,8 +56,12 @@ impl State {
     /// A replica, which shares all that is kept. From now on this state notes what changes, for [`State::take_update`].
     #[must_use]
     pub fn replica(&mut self) -> State {
-        self.noted = Some(Noted::default());
-        self.snapshot()
+        self.n_replicas += 1;
+        let told = Told { replica: self.n_replicas, n_updates: 0 };
+        self.noted = Some(Noted { told, ..Noted::default() });
+        let mut replica = self.snapshot();
+        replica.follows = Some(told);
+        replica
     }
 
     /// Whether so many objects at most are to be told to the replica.
@@ -61,6 +74,7 @@ impl State {
     pub fn take_update(&mut self, most: usize) -> Update {
         let mut entries = Vec::new();
         let mut cloud = None;
+        let mut told = Told::default();
         if let Some(noted) = &mut self.noted {
             while entries.len() < most {
                 let Some((key, _)) = noted.keys.pop_first() else { break };
@@ -71,8 +85,47 @@ impl State {
                 cloud = Some(self.cloud.said());
             }
             noted.offers = false;
+            noted.told.n_updates += 1;
+            told = noted.told;
         }
-        Update { entries, cloud, listed: self.listed.clone(), next_assumption: self.next_assumption }
+        Update { entries, cloud, listed: self.listed.clone(), next_assumption: self.next_assumption, told }
+    }
+
+    /// Whether the cluster of that time needs no conversion of everything.
+    pub fn is_converted(&self, now: Time) -> bool {
+        self.built.as_ref().is_some_and(|built| built.live.is_valid_at(now))
+    }
+
+    /// A copy with the converted cluster, for [`State::adopt`]. It takes as long as the cluster is large.
+    #[must_use]
+    pub fn converted(&self) -> State {
+        let mut copy = self.snapshot();
+        copy.built.clone_from(&self.built);
+        // From here on each has changes of its own.
+        if let Some(built) = &mut copy.built {
+            built.conversion = Conversion::default();
+        }
+        copy.follows = self.follows;
+        copy.forgotten = self.forgotten;
+        copy
+    }
+
+    /// Takes the converted cluster of a copy of the replica ([`State::converted`]), brought up to date by what has changed since
+    /// the replica was told last: everything was converted in another thread. What was converted before is left in the copy,
+    /// as letting it go takes long, too.
+    ///
+    /// False, and this state stays as it is, where the copy is of another replica or the replica was told more since: then
+    /// nobody knows what has changed.
+    pub fn adopt(&mut self, copy: &mut State) -> bool {
+        let Some(noted) = self.noted.as_ref().filter(|noted| copy.follows == Some(noted.told)) else { return false };
+        let entries = noted.keys.keys().map(|key| (key.clone(), self.entries.get(key).cloned())).collect();
+        let cloud = noted.cloud.then(|| self.cloud.said());
+        let (listed, next_assumption) = (self.listed.clone(), self.next_assumption);
+        copy.follow(Update { entries, cloud, listed, next_assumption, told: noted.told });
+        std::mem::swap(&mut self.built, &mut copy.built);
+        copy.gone = self.gone.take();
+        self.forgotten = copy.forgotten;
+        true
     }
 
     /// The objects of which something changed that decisions depend on, since the replica was told all.
@@ -88,8 +141,8 @@ impl State {
 
     /// What a replica is told by the state that it follows.
     pub fn follow(&mut self, update: Update) {
-        let Update { entries, cloud, listed, next_assumption } = update;
-        (self.listed, self.next_assumption) = (listed, next_assumption);
+        let Update { entries, cloud, listed, next_assumption, told } = update;
+        (self.listed, self.next_assumption, self.follows) = (listed, next_assumption, Some(told));
         for (key, entry) in entries {
             let before = self.entries.get(&key).cloned().unwrap_or_default();
             for known in before.assumed() {
@@ -102,6 +155,7 @@ impl State {
                 Some(known) => *known = entry,
                 None => self.entries.insert_new(key.clone(), entry),
             }
+            self.note_doubt(&key);
             self.refreshed(&key, (before.counted().cloned(), before.current().cloned()), counts);
         }
         let Some(told) = cloud else { return };

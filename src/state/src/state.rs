@@ -16,7 +16,7 @@ use crate::kept::Kept;
 use crate::links::Links;
 use crate::object::version;
 use crate::rebuild::Built;
-use crate::replica::Noted;
+use crate::replica::{Noted, Told};
 use crate::shapes::Shapes;
 use crate::slots::Cloud;
 use crate::{
@@ -43,12 +43,16 @@ pub struct State {
     pub(crate) listed_at: BTreeMap<Kind, u64>,
     /// Which object an assumption is about.
     pub(crate) assumptions: BTreeMap<AssumptionId, Key>,
+    /// The objects of which something is assumed that nobody can tell what became of.
+    pub(crate) in_doubt: BTreeSet<Key>,
     pub(crate) next_assumption: u64,
     /// The resourceVersion of deletions, and their order.
     pub(crate) graves: BTreeMap<Key, u64>,
     buried: VecDeque<Key>,
     /// The converted cluster, where it is up to date.
     pub(crate) built: Option<Built>,
+    /// The one before, where a replica converts everything anew: to let it go takes long, too.
+    pub(crate) gone: Option<Built>,
     /// How often there was a conversion, by what it was for.
     pub(crate) conversions: BTreeMap<&'static str, u64>,
     /// What the next conversion is for.
@@ -57,6 +61,10 @@ pub struct State {
     empty: Cluster,
     /// What a replica is to be told, where there is one.
     pub(crate) noted: Option<Noted>,
+    /// How many replicas there were.
+    pub(crate) n_replicas: u64,
+    /// What it was told last, where it is a replica.
+    pub(crate) follows: Option<Told>,
 }
 
 // === impl State ===
@@ -73,14 +81,18 @@ impl State {
             listed: BTreeSet::new(),
             listed_at: BTreeMap::new(),
             assumptions: BTreeMap::new(),
+            in_doubt: BTreeSet::new(),
             next_assumption: 0,
             graves: BTreeMap::new(),
             buried: VecDeque::new(),
             built: None,
+            gone: None,
             conversions: BTreeMap::new(),
             forgotten: "first",
             empty: Cluster::new(),
             noted: None,
+            n_replicas: 0,
+            follows: None,
         }
     }
 
@@ -164,14 +176,18 @@ impl State {
             listed: self.listed.clone(),
             listed_at: self.listed_at.clone(),
             assumptions: self.assumptions.clone(),
+            in_doubt: self.in_doubt.clone(),
             next_assumption: self.next_assumption,
             graves: BTreeMap::new(),
             buried: VecDeque::new(),
             built: None,
+            gone: None,
             conversions: BTreeMap::new(),
             forgotten: "first",
             empty: Cluster::new(),
             noted: None,
+            n_replicas: 0,
+            follows: None,
         }
     }
 
@@ -214,6 +230,11 @@ impl State {
         self.built.as_ref().map(|built| built.live.tidied())
     }
 
+    /// The nodes that were going away when [`State::cluster`] was asked last, by name: the cluster does not have them.
+    pub fn leaving_nodes(&self) -> impl Iterator<Item = &str> {
+        self.built.iter().flat_map(|built| built.live.leaving_nodes())
+    }
+
     /// Sets what the catalogue is to NodePools of these node classes, in place of what was set before: which reservations
     /// they may use, and what their nodes offer.
     pub fn set_class_catalogues(&mut self, classes: Vec<(berth_api::NodeClassRef, Arc<berth_catalogue::Catalogue>)>) {
@@ -238,7 +259,11 @@ impl State {
 
     /// The same, for a reason.
     pub(crate) fn forget(&mut self, why: &'static str) {
-        (self.built, self.forgotten) = (None, why);
+        let gone = self.built.take();
+        if self.noted.is_some() && gone.is_some() {
+            self.gone = gone;
+        }
+        self.forgotten = why;
     }
 
     /// A what-if: rolled back when dropped.
@@ -258,11 +283,9 @@ impl State {
 
     /// Objects of which a write's outcome is unknown: to be read from the API server, and told by [`Event::Read`].
     pub fn to_read_again(&self) -> impl Iterator<Item = ObjectRef> {
-        let keys: BTreeSet<&Key> = self.assumptions.values().collect();
-        keys.into_iter().filter_map(|key| {
+        self.in_doubt.iter().filter_map(|key| {
             let entry = self.entries.get(key)?;
-            let is_unknown = entry.assumed().iter().any(|known| known.progress == Progress::Unknown);
-            is_unknown.then(|| key.clone().with_uid(entry.observed().and_then(Kept::uid).as_deref()))
+            entry.is_in_doubt().then(|| key.clone().with_uid(entry.observed().and_then(Kept::uid).as_deref()))
         })
     }
 
@@ -336,6 +359,7 @@ impl State {
         if let Some(entry) = self.entries.get_mut(&key) {
             entry.retain_assumed(|known, _| known.id != id);
         }
+        self.note_doubt(&key);
         self.refresh(&key)
     }
 
@@ -504,6 +528,7 @@ impl State {
                 for known in entry.assumed_mut().filter(|known| known.id == id) {
                     known.progress = Progress::Unknown;
                 }
+                self.in_doubt.insert(key.clone());
             }
             Outcome::Written { resource_version, uid } => {
                 for known in entry.assumed_mut().filter(|known| known.id == id) {

@@ -9,6 +9,7 @@ mod assumptions;
 mod in_place;
 mod records;
 mod references;
+mod replicas;
 mod spreading;
 
 const NOW: Time = Time::UNIX_EPOCH;

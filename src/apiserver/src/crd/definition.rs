@@ -147,6 +147,11 @@ fn check_schema(schema: &Value, path: &str, is_root: bool, causes: &mut Vec<Caus
     {
         causes.push(Cause::invalid(format!("{path}.pattern"), &pattern.into(), "must be a valid regular expression"));
     }
+    if flag("uniqueItems") {
+        let why = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
+        causes.push(Cause::forbidden(format!("{path}.uniqueItems"), why));
+    }
+    check_conditions(schema, path, flag("x-kubernetes-int-or-string"), causes);
     for (name, child) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
         let meta_root = is_root && ["apiVersion", "kind", "metadata"].contains(&name.as_str());
         check_schema(child, &format!("{path}.properties[{name}]"), meta_root && child.get("type").is_none(), causes);
@@ -157,6 +162,52 @@ fn check_schema(schema: &Value, path: &str, is_root: bool, causes: &mut Vec<Caus
     if let Some(values) = schema.get("additionalProperties").filter(|values| values.is_object()) {
         check_schema(values, &format!("{path}.additionalProperties"), false, causes);
     }
+}
+
+/// The conditions of a schema (`allOf`, `anyOf`, `oneOf`, `not`) only say more about what it has.
+fn check_conditions(schema: &Value, path: &str, is_int_or_string: bool, causes: &mut Vec<Cause>) {
+    for junctor in ["allOf", "anyOf", "oneOf"] {
+        for (at, part) in schema.get(junctor).and_then(Value::as_array).into_iter().flatten().enumerate() {
+            let both = json!([{"type": "integer"}, {"type": "string"}]);
+            // How clients know an integer or a string.
+            let is_known = is_int_or_string
+                && match junctor {
+                    "anyOf" => schema.get("anyOf") == Some(&both),
+                    "allOf" => at == 0 && *part == json!({"anyOf": both}),
+                    _ => false,
+                };
+            if !is_known {
+                check_condition(part, &format!("{path}.{junctor}[{at}]"), causes);
+            }
+        }
+    }
+    if let Some(part) = schema.get("not") {
+        check_condition(part, &format!("{path}.not"), causes);
+    }
+}
+
+fn check_condition(part: &Value, path: &str, causes: &mut Vec<Cause>) {
+    let is_set = |value: &Value| !matches!(value, Value::Null | Value::Bool(false)) && value.as_str() != Some("");
+    for (field, why) in [
+        ("additionalProperties", "must be undefined to be structural"),
+        ("default", "must be undefined to be structural"),
+        ("description", "must be empty to be structural"),
+        ("nullable", "must be false to be structural"),
+        ("title", "must be empty to be structural"),
+        ("type", "must be empty to be structural"),
+        ("x-kubernetes-preserve-unknown-fields", "must be false to be structural"),
+    ] {
+        if part.get(field).is_some_and(is_set) {
+            causes.push(Cause::forbidden(format!("{path}.{field}"), why));
+        }
+    }
+    for (name, child) in part.get("properties").and_then(Value::as_object).into_iter().flatten() {
+        check_condition(child, &format!("{path}.properties[{name}]"), causes);
+    }
+    if let Some(items) = part.get("items") {
+        check_condition(items, &format!("{path}.items"), causes);
+    }
+    check_conditions(part, path, false, causes);
 }
 
 /// Lets all that is below a place with unknown fields have some too, as appliers see it.

@@ -90,6 +90,10 @@ impl Scope<'_> {
             if let Some(spec) = meta::object_mut(pod, &["spec"]) {
                 spec.insert("nodeName".to_owned(), target.as_str().into());
             }
+            // It is of no use any more: no node keeps room for a pod that is on one.
+            if let Some(status) = meta::object_mut(pod, &["status"]) {
+                status.remove("nominatedNodeName");
+            }
             if let Some(given) = meta::at(&binding, &["metadata", "annotations"]).and_then(Value::as_object)
                 && let Some(annotations) = meta::object_mut(pod, &["metadata", "annotations"])
             {

@@ -267,6 +267,9 @@ pub(crate) fn sync_node(core: &mut Core, key: &NamespacedName, name: &Arc<str>) 
         if should_run && here.is_empty() {
             writes.push(create(&set, daemon, name));
         }
+    } else if caches.nodes.get(&NamespacedName::new("", name)).is_none() {
+        // Nobody can bind a pod that waits for a node which is gone. Those that were bound are left to the collector of pods.
+        writes.extend(live.iter().filter(|pod| pod.node().is_none()).map(|pod| delete(&set, pod)));
     }
     let pod = live.first();
     let mut later = None;

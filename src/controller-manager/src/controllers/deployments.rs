@@ -265,7 +265,8 @@ impl Rollout<'_> {
             return Vec::new();
         }
         let patch = serde_json::json!({"metadata": {"annotations": {REVISION: number}}});
-        vec![Write::merge(&DEPLOYMENTS, self.key, &patch)]
+        // With its status, as upstream: by itself an annotation would be another generation.
+        vec![Write::patch_status(&DEPLOYMENTS, self.key, &patch)]
     }
 
     /// Old sets without pods are kept as far as the history goes.

@@ -75,7 +75,10 @@ pub(crate) fn drain<'a>(
             earliest(&mut out.wake, after(deletion, STUCK_AFTER));
             // It has more time than the node.
             if let Some(deadline) = deadline.filter(|&deadline| deletion > deadline) {
-                tell(Manner::Delete { grace: seconds_left(deadline, now).min(pod.grace_seconds.max(1)) });
+                let grace = seconds_left(deadline, now).min(pod.grace_seconds.max(1));
+                if !pod.was_given(grace) {
+                    tell(Manner::Delete { grace });
+                }
             }
             continue;
         }
@@ -219,6 +222,17 @@ mod tests {
         let pods = [pod("a", &json!({"metadata": {"deletionTimestamp": at(500).to_string()}}))];
         assert_eq!(told(&pods, Some(20), 0), (1, vec![("a".to_owned(), Manner::Delete { grace: 20 })]));
         assert_eq!(told(&pods, Some(500), 0), (1, vec![]));
+    }
+
+    /// By a clock behind the server's a pod that was cut short would be cut short again and again.
+    #[test]
+    fn a_pod_that_was_given_what_its_node_has_left_is_not_told_again() {
+        let given = |seconds: i64| {
+            let metadata = json!({"deletionTimestamp": at(120).to_string(), "deletionGracePeriodSeconds": seconds});
+            told(&[pod("a", &json!({"metadata": metadata}))], Some(20), 0)
+        };
+        assert_eq!(given(20), (1, vec![]));
+        assert_eq!(given(30), (1, vec![("a".to_owned(), Manner::Delete { grace: 20 })]));
     }
 
     #[test]

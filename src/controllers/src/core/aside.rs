@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use berth_decisions::{DecideError, Finished, Problem, Replica, Solved};
+use berth_decisions::{DecideError, Finished, Problem, Refreshed, Replica, Solved};
 use berth_disruption::{Method, Places, Reason, Renewed};
 use berth_state::{ObjectRef, State};
 use jiff::Timestamp;
@@ -21,8 +21,12 @@ use crate::clock::after;
 const TOLD_AT_A_TIME: usize = 2_000;
 /// It is told although nobody asks once so many have changed.
 const TOLD_UNASKED: usize = 1_000;
-/// A decision of which something did not hold so often in a row is made again while nobody is bound.
+/// A decision of which something did not hold so often in a row is made again while nobody is bound. What was converted elsewhere
+/// so often in a row and was out of date when it came is converted on the loop.
 const PATIENCE: u32 = 2;
+/// What was converted elsewhere is adopted where so many objects at most have changed since: each takes some ten microseconds.
+/// Four times as many may have each time that more had.
+const MOST_CHANGED: usize = 100;
 /// How soon is asked again what broke off.
 const BROKEN_OFF: Duration = Duration::from_secs(1);
 
@@ -32,6 +36,14 @@ pub(super) struct Aside {
     /// While nobody asks it.
     replica: Option<Replica>,
     under_way: Option<UnderWay>,
+    /// Whether everything is to be converted, or looked at, again.
+    is_stale: bool,
+    /// How often in a row what was converted elsewhere and adopted did not help.
+    n_stale: u32,
+    /// How often in a row too much had changed to adopt it.
+    n_late: u32,
+    /// How often in a row an answer could not be compared with a cluster that was to be converted first.
+    n_let_go: u32,
     /// A decision that is to be made, and whether it may launch.
     decision: Option<bool>,
     /// Commands whose next step is to be decided.
@@ -49,6 +61,7 @@ pub(super) struct Aside {
 /// A question that is being answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum UnderWay {
+    Refresh,
     Decision { launches: bool },
     Step(u64),
     Copy,
@@ -65,6 +78,11 @@ pub(crate) struct Asked {
 
 #[derive(Debug)]
 enum Question {
+    /// Everything is converted, and looked at, again.
+    Refresh {
+        options: Box<berth_decisions::Options>,
+        asked: BTreeSet<Arc<str>>,
+    },
     Decision {
         options: Box<berth_decisions::Options>,
         span: tracing::Span,
@@ -95,6 +113,7 @@ pub(crate) struct Answered {
 
 #[derive(Debug)]
 enum Answer {
+    Refreshed(Replica, Box<Refreshed>),
     Decision(Box<Solved>, bool, tracing::Span),
     Renewed(Replica, Step, Result<Result<Renewed, Vec<Reason>>, DecideError>),
     Confirmed(Replica, Step, Result<Result<Places, Vec<Reason>>, DecideError>),
@@ -120,16 +139,52 @@ impl Aside {
         self.has_decided = decision.is_some();
         decision
     }
+
+    /// Whether what is converted and looked at elsewhere is out of date again when it comes.
+    fn changes_too_fast(&self) -> bool {
+        self.n_stale >= PATIENCE
+    }
+}
+
+// === impl Answer ===
+
+impl Answer {
+    fn into_replica(self) -> Replica {
+        match self {
+            Answer::Decision(solved, ..) => solved.into_replica(),
+            Answer::Refreshed(replica, _)
+            | Answer::Renewed(replica, ..)
+            | Answer::Confirmed(replica, ..)
+            | Answer::Copied(replica, _)
+            | Answer::Nothing(replica) => replica,
+        }
+    }
 }
 
 // === impl Asked ===
 
 impl Asked {
+    /// Whether a decision is to be made.
+    #[cfg(test)]
+    pub(crate) fn is_decision(&self) -> bool {
+        matches!(self.question, Question::Decision { .. })
+    }
+
+    /// Whether everything is to be converted, or looked at, again.
+    #[cfg(test)]
+    pub(crate) fn is_refresh(&self) -> bool {
+        matches!(self.question, Question::Refresh { .. })
+    }
+
     /// Answers. May take long.
     pub(crate) fn answer(self) -> Answered {
         let start = std::time::Instant::now();
         let Asked { problem, question, now } = self;
         let answer = match question {
+            Question::Refresh { options, asked } => {
+                let (replica, refreshed) = problem.refresh(&options, &asked, now);
+                Answer::Refreshed(replica, Box::new(refreshed))
+            }
             Question::Decision { options, span } => {
                 let solved = span.in_scope(|| problem.solve(&options, now));
                 Answer::Decision(Box::new(solved), options.launches, span)
@@ -193,8 +248,18 @@ impl Core {
         self.decided = Some(self.decided.unwrap_or(false));
         let none = BTreeSet::new();
         let asked = self.aside.as_ref().map_or(&none, |aside| &aside.asked);
+        if self.aside.as_ref().is_some_and(Aside::changes_too_fast) {
+            self.decider.refresh(&mut self.state, now);
+        }
         match self.decider.decide_at_once(&mut self.state, &options, asked, now) {
             Ok(found) => {
+                if let Some(aside) = &mut self.aside {
+                    aside.n_stale = if found.is_stale { aside.n_stale } else { 0 };
+                    aside.is_stale = found.is_stale;
+                }
+                if found.is_stale {
+                    return;
+                }
                 self.swap_expected(&found.decision.bindings, now);
                 self.take_places(&found.decision.bindings);
                 if found.is_all || !found.decision.bindings.is_empty() || !found.decision.nominations.is_empty() {
@@ -212,13 +277,16 @@ impl Core {
     pub(crate) fn take_asked(&mut self, now: Timestamp) -> Option<Box<Asked>> {
         let is_looking = self.disrupting.wants_copy();
         let aside = self.aside.as_mut().filter(|aside| self.is_started && aside.under_way.is_none())?;
-        let wants = aside.decision.is_some() || !aside.steps.is_empty() || is_looking;
+        let wants = aside.is_stale || aside.decision.is_some() || !aside.steps.is_empty() || is_looking;
         if !wants && aside.replica.is_none() {
             return None;
         }
         let replica = aside.replica.take().unwrap_or_else(|| Replica::of(&mut self.state));
         if !self.state.is_almost_told(TOLD_AT_A_TIME) {
             return Some(self.tell_replica(replica, now));
+        }
+        if self.is_stale(now) {
+            return Some(self.ask_to_refresh(replica, now));
         }
         if let Some(launches) = self.aside.as_mut().and_then(|aside| aside.next_decision(is_looking)) {
             return Some(self.ask_for_decision(replica, launches, now));
@@ -235,11 +303,21 @@ impl Core {
         if let Some(launches) = self.aside.as_mut().and_then(|aside| aside.next_decision(false)) {
             return Some(self.ask_for_decision(replica, launches, now));
         }
-        if !self.state.is_almost_told(TOLD_UNASKED) {
+        if !self.state.is_almost_told(TOLD_UNASKED) || replica.has_left() {
             return Some(self.tell_replica(replica, now));
         }
         self.bring_home(replica);
         None
+    }
+
+    // Whether everything is to be converted, or looked at, again before anything is decided.
+    fn is_stale(&mut self, now: Timestamp) -> bool {
+        let Some(aside) = &mut self.aside else { return false };
+        let decides = aside.decision.is_some() || !aside.steps.is_empty();
+        if decides && aside.changes_too_fast() {
+            self.state.cluster(now);
+        }
+        std::mem::take(&mut aside.is_stale) || (decides && !self.state.is_converted(now))
     }
 
     fn tell_replica(&mut self, replica: Replica, now: Timestamp) -> Box<Asked> {
@@ -256,6 +334,18 @@ impl Core {
             aside.has_more_room = true;
             aside.asked.clear();
         }
+    }
+
+    fn ask_to_refresh(&mut self, replica: Replica, now: Timestamp) -> Box<Asked> {
+        let options = berth_decisions::Options {
+            launches: false,
+            expected: self.expected_pods(now),
+            drawers: self.expected_drawers(now),
+            ..berth_decisions::Options::default()
+        };
+        let asked = self.aside.as_ref().map(|aside| aside.asked.clone()).unwrap_or_default();
+        let question = Question::Refresh { options: Box::new(options), asked };
+        self.ask_replica(replica, question, UnderWay::Refresh, now)
     }
 
     fn ask_for_decision(&mut self, replica: Replica, launches: bool, now: Timestamp) -> Box<Asked> {
@@ -292,7 +382,12 @@ impl Core {
     pub(super) fn solved(&mut self, answered: Option<Answered>, now: Timestamp) {
         let Some(under_way) = self.aside.as_mut().and_then(|aside| aside.under_way.take()) else { return };
         let Some(Answered { answer, seconds }) = answered else { return self.broke_off(under_way, now) };
+        if self.is_to_be_let_go(under_way, now) {
+            self.bring_home(answer.into_replica());
+            return;
+        }
         match answer {
+            Answer::Refreshed(replica, refreshed) => self.refreshed(replica, *refreshed),
             Answer::Decision(solved, launches, span) => {
                 self.measure_decision(launches, seconds);
                 self.decision = span.clone();
@@ -321,6 +416,42 @@ impl Core {
             }
             Answer::Nothing(replica) => self.bring_home(replica),
         }
+    }
+
+    // Whether the cluster is to be converted elsewhere before anything is compared with it: then the question is asked once more,
+    // after that. It is not let go for ever: changes may come as fast as answers.
+    fn is_to_be_let_go(&mut self, under_way: UnderWay, now: Timestamp) -> bool {
+        let needs_cluster = matches!(under_way, UnderWay::Decision { .. } | UnderWay::Step(_));
+        let Some(aside) = self.aside.as_mut().filter(|_| needs_cluster) else { return false };
+        if self.state.is_converted(now) || aside.n_let_go >= PATIENCE {
+            aside.n_let_go = 0;
+            return false;
+        }
+        aside.n_let_go += 1;
+        match under_way {
+            UnderWay::Decision { launches } => self.want_decision(launches),
+            UnderWay::Step(id) => self.want_step(id),
+            UnderWay::Refresh | UnderWay::Copy | UnderWay::Nothing => false,
+        };
+        true
+    }
+
+    // Everything was converted, and looked at, elsewhere.
+    fn refreshed(&mut self, mut replica: Replica, refreshed: Refreshed) {
+        if let Some(aside) = &mut self.aside {
+            let most = MOST_CHANGED << (2 * aside.n_late).min(16);
+            // Where more has changed the replica is told it first.
+            let is_adopted =
+                self.state.is_almost_told(most) && refreshed.adopt(&mut self.state, &mut self.decider, &mut replica);
+            if is_adopted {
+                (aside.n_stale, aside.n_late) = (aside.n_stale.saturating_add(1), 0);
+            } else {
+                aside.n_late = aside.n_late.saturating_add(1);
+            }
+            aside.is_stale = !is_adopted;
+        }
+        self.bring_home(replica);
+        self.queue.add(Job::Schedule);
     }
 
     fn finish_decision(&mut self, solved: Solved, launches: bool, now: Timestamp) {
@@ -364,6 +495,7 @@ impl Core {
         tracing::error!("a decision broke off");
         let at = after(now, BROKEN_OFF);
         match under_way {
+            UnderWay::Refresh => self.queue.add_at(Job::Schedule, at),
             UnderWay::Decision { .. } => self.queue.add_at(Job::Provision, at),
             UnderWay::Step(id) => self.queue.add_at(Job::Command(id), at),
             UnderWay::Copy => self.disrupting.give_look_up(),

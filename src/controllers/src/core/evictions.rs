@@ -41,7 +41,7 @@ impl Core {
             Manner::Evict => Op::Evict,
             Manner::Delete { grace } => {
                 let ends = crate::clock::after(now, Duration::from_secs(u64::try_from(grace).unwrap_or(1)));
-                if record.deletion.is_some_and(|deletion| deletion <= ends) {
+                if record.was_given(grace) || record.deletion.is_some_and(|deletion| deletion <= ends) {
                     self.evictions.remove(&pod);
                     return self.queue.forget(&job);
                 }

@@ -99,14 +99,17 @@ impl Core {
     fn vanished(&self, there: &BTreeSet<&str>, now: Timestamp) -> Vec<String> {
         let settles = self.options.timings.garbage_age.max(self.provider.consistency_lag());
         let is_vanished = |claim: &NodeClaim| {
-            let status = claim.status.clone().unwrap_or_default();
+            let Some(status) = &claim.status else { return false };
+            let Some(id) = status.provider_id.as_deref() else { return false };
+            if there.contains(id) {
+                return false;
+            }
             let since = conditions::true_since(&status.conditions, conditions::LAUNCHED);
-            let nodes = self.view.nodes_of(status.provider_id.as_deref());
+            let nodes = self.view.nodes_of(Some(id));
             let lives = nodes.filter_map(|node| self.view.nodes.get(&node.to_owned())).any(|node| is_ready(node));
             claim.metadata.deletion_timestamp.is_none()
                 && self.serves(claim)
                 && since.is_some_and(|since| elapsed(since, now) > settles)
-                && status.provider_id.is_some_and(|id| !there.contains(id.as_str()))
                 && !lives
         };
         self.view.claims.iter().filter(|(_, claim)| is_vanished(claim)).map(|(name, _)| name.clone()).collect()

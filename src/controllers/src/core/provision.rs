@@ -62,9 +62,6 @@ impl Core {
             }
         }
         self.batch = None;
-        if self.is_storm(now) {
-            return self.queue.add_at(Job::Provision, after(now, RETRY));
-        }
         if self.awaits_offers() {
             return self.queue.add_at(Job::Provision, after(now, Duration::from_secs(1)));
         }
@@ -168,6 +165,10 @@ impl Core {
             let why = format!("its NodeClaims cannot be created: {why}");
             self.queue.add_at(Job::Provision, *until);
             self.counts.add(Counter::LaunchesPutOff, &[("nodepool", &*pool_name), ("reason", "NotCreated")]);
+            return Err(why);
+        }
+        if let Some(why) = self.storm(now) {
+            self.counts.add(Counter::LaunchesPutOff, &[("nodepool", &*pool_name), ("reason", "NodesNotReady")]);
             return Err(why);
         }
         if let Some(why) = self.over_ceiling(&pool_name, launch.offering.price, spend, now) {

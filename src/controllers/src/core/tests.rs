@@ -9,9 +9,11 @@ use k8s_openapi::api::core::v1::{Container, Node, Pod, PodSpec};
 use serde_json::{Value, json};
 
 use super::*;
+use crate::claim::Manner;
 use crate::kind::Kind;
 use crate::observed::{Object, WATCHED};
 use crate::view::n_visits;
+use crate::write::{Answered, Op};
 
 #[tokio::test(start_paused = true)]
 async fn what_waits_before_everything_was_seen_does_not_spin() {
@@ -84,6 +86,44 @@ fn pod(at: usize, node: usize) -> Object {
         "spec": {"nodeName": format!("n{node}"), "containers": [{"name": "c", "image": "i",
             "resources": {"requests": {"cpu": "1"}}}]},
         "status": {"phase": "Running"}})))
+}
+
+/// How many pods are told to go now, when the first one must.
+fn n_told(core: &mut Core, manner: Manner) -> usize {
+    let pod = PodName { namespace: "default".to_owned(), name: "p0".to_owned() };
+    core.want_eviction(&Eviction { pod, uid: "p0".to_owned(), manner });
+    let effects = core.work(start()).into_iter();
+    effects.filter(|effect| matches!(effect, Effect::Write(Some(Job::Evict(_)), _))).count()
+}
+
+fn was_told(core: &mut Core, op: Op, answer: Option<Value>) {
+    let pod = PodName { namespace: "default".to_owned(), name: "p0".to_owned() };
+    let key = NamedObject::namespaced(Kind::Pod, "default", "p0");
+    let outcome = Outcome::Done(answer.map(|answer| Answered(answer.to_string())));
+    core.written(Some(Job::Evict(pod)), &Write { key, uid: "p0".to_owned(), op }, outcome, start());
+}
+
+/// By this process's clock the pod, which the server deleted a moment ago, goes later than its node may wait.
+#[test]
+fn a_clock_behind_the_server_s_deletes_no_pod_again_and_again() {
+    let mut core = at_rest(1);
+    assert_eq!(n_told(&mut core, Manner::Delete { grace: 20 }), 1);
+    let answer = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p0", "namespace": "default",
+        "uid": "p0", "resourceVersion": "2", "deletionTimestamp": "2026-01-01T00:02:00Z",
+        "deletionGracePeriodSeconds": 20}, "spec": {"nodeName": "n0", "containers": [{"name": "c", "image": "i"}]},
+        "status": {"phase": "Running"}});
+    was_told(&mut core, Op::Delete { grace: Some(20) }, Some(answer));
+    assert_eq!(n_told(&mut core, Manner::Delete { grace: 20 }), 0);
+}
+
+/// The answer to an eviction has no pod in it, and the watch is late.
+#[test]
+fn a_late_watch_evicts_no_pod_again_and_again() {
+    let mut core = at_rest(1);
+    assert_eq!(n_told(&mut core, Manner::Evict), 1);
+    was_told(&mut core, Op::Evict, None);
+    assert_eq!(n_told(&mut core, Manner::Evict), 0);
+    assert!(core.next_time().is_some(), "what was lost is said again");
 }
 
 fn reservation(at: usize) -> Object {
@@ -325,3 +365,4 @@ fn pods_of_a_controller_keep_off_a_node_that_did_not_let_one_in_for_five_minutes
 }
 
 mod aside;
+mod interleaved;

@@ -9,6 +9,9 @@ use super::{Core, Effect, Job};
 use crate::observed::{Object, Observed};
 use crate::write::{Op, Outcome, Write};
 
+/// A pod that was evicted is seen to go within this time, or is evicted again.
+const SEEN_WITHIN: Duration = Duration::from_secs(1);
+
 impl Core {
     pub(super) fn written(&mut self, job: Option<Job>, write: &Write, outcome: Outcome, now: Timestamp) {
         let key = &write.key;
@@ -49,6 +52,8 @@ impl Core {
             // What was read replaces what a write was based on; the write is tried anew, a little later.
             Outcome::Done(_) if is_read => self.queue.fail(job, Duration::ZERO, now),
             Outcome::NotFound if matches!(write.op, Op::Create(_)) => self.queue.fail(job, Duration::ZERO, now),
+            // Its answer has no object: only a watch tells that the pod goes, and watches may be late.
+            Outcome::Done(None) if write.op == Op::Evict => self.queue.fail(job, SEEN_WITHIN, now),
             Outcome::Done(_) | Outcome::NotFound => self.queue.succeed(job),
             // A patch of another object of the same name is refused as invalid, so the object is read after that, too.
             Outcome::Conflict(_) | Outcome::Unknown(_) | Outcome::Refused(_) if !is_read => {

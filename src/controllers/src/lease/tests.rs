@@ -73,6 +73,17 @@ async fn a_lease_that_is_given_up_is_taken_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_was_given_the_lease_too_late_does_not_lead_yet() {
+    let rates = FaultRates { latency: 1000, latency_max: Duration::from_secs(40), ..FaultRates::default() };
+    for seed in 0..8 {
+        let server = Faults::seeded(seed, rates).around(ApiServer::new(Config::default()));
+        let (mut candidate, fence) = candidate_of(Client::new(server, "default"), "me");
+        candidate.acquire().await;
+        assert!(fence.deadline().is_ok(), "seed {seed}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn never_are_two_fences_open_whatever_befalls_the_requests() {
     for seed in 0..4 {
         let rates = FaultRates {

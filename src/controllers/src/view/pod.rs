@@ -26,6 +26,8 @@ pub(crate) struct PodRecord {
     pub(crate) created: Timestamp,
     /// When it should be gone, if it is being deleted.
     pub(crate) deletion: Option<Timestamp>,
+    /// How many seconds it was given when it was deleted.
+    pub(crate) deletion_grace: Option<i64>,
     /// Seconds that it has to end.
     pub(crate) grace_seconds: i64,
     /// Whether it has succeeded or failed.
@@ -84,6 +86,7 @@ impl PodRecord {
             scheduler_name: spec.and_then(|spec| spec.scheduler_name.clone()).unwrap_or_default(),
             created,
             deletion: metadata.deletion_timestamp.as_ref().map(|time| time.0),
+            deletion_grace: metadata.deletion_grace_period_seconds,
             grace_seconds: spec.and_then(|spec| spec.termination_grace_period_seconds).unwrap_or(30),
             is_finished: matches!(phase, Some("Succeeded" | "Failed")),
             is_critical: CRITICAL.contains(&class),
@@ -97,6 +100,12 @@ impl PodRecord {
             volume_claims: volumes.iter().filter_map(|volume| claim_of(volume, &name.name)).collect(),
             name,
         })
+    }
+
+    /// Whether it is going and was given so many seconds at most. The API server made that of its own clock: who compares
+    /// times goes by another.
+    pub(crate) fn was_given(&self, seconds: i64) -> bool {
+        self.deletion.is_some() && self.deletion_grace.is_some_and(|given| given <= seconds)
     }
 
     /// Whether it counts for its node at all: it has not ended.

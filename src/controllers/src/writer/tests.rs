@@ -67,3 +67,15 @@ async fn nothing_is_sent_once_the_fence_is_closed() {
     fence.extend(Instant::now() + Duration::from_secs(15));
     assert!(matches!(writer.send(&write(key, "", Op::Create(object))).await, Outcome::Done(Some(_))));
 }
+
+/// A call that was never made would keep its lane, and what waits for its answer, for as long as the process leads.
+#[tokio::test(start_paused = true)]
+async fn a_call_of_the_cloud_that_found_the_fence_closed_is_made_once_it_opens() {
+    let fence = Fence::closed();
+    let (writer, _) = writer(fence.clone());
+    let call = tokio::spawn(async move { writer.fenced(async { 7 }).await });
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert!(!call.is_finished());
+    fence.extend(Instant::now() + Duration::from_secs(15));
+    assert_eq!(tokio::time::timeout(Duration::from_secs(2), call).await.unwrap().unwrap(), 7);
+}

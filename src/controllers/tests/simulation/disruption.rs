@@ -36,6 +36,7 @@ async fn world(capacity_types: &[&str], disruption: &Value) -> World {
 /// The reservation of m5.xlarge holds this many from now on.
 pub(crate) fn set_slots(world: &World, total: u32) {
     let before: FakeReservation = world.cloud.reservation_definitions()["cr-web"].clone();
+    world.had_slots("cr-web", before.total);
     world.cloud.set_reservation("cr-web", FakeReservation { total, ..before });
 }
 

@@ -47,6 +47,11 @@ impl Guard {
         Self { client, identity, violations, plant, believed: Arc::default() }
     }
 
+    /// Says what was seen that may never be.
+    pub(crate) fn saw(&self, what: String) {
+        self.violations.lock().push(what);
+    }
+
     /// Looks at a write that is about to take effect now.
     pub(crate) async fn look_at(&self, method: &Method, path: &str, now: Timestamp) {
         if let Some(identity) = &self.identity {

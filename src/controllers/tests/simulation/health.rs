@@ -133,6 +133,11 @@ async fn nodes_that_do_not_come_back_do_not_hold_up_launches_for_ever() {
     tokio::time::sleep(Duration::from_secs(7 * 60)).await;
     let told = events(&world, "DisruptionBlocked").await;
     assert!(told.iter().any(|text| text.contains("nodes are neither removed nor launched")), "{told:?}");
+    let waits = |pod: &Pod| {
+        let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+        conditions.filter_map(|known| known.message.as_deref()).any(|text| text.contains("nodes are not ready"))
+    };
+    assert!(world.pods().await.iter().any(waits), "pods are told why they wait: {}", state_of(&world).await);
     assert_eq!(world.claims().await.len(), alive.len(), "that may pass: {}", state_of(&world).await);
     let runs = |pod: &Pod| pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running");
     let is_alive = |pod: &Pod| runs(pod) && pod.metadata.deletion_timestamp.is_none();

@@ -9,6 +9,7 @@ mod at_writes;
 mod churn;
 mod classes;
 mod cloud;
+mod crashes;
 mod disruption;
 mod guard;
 mod health;
@@ -48,8 +49,11 @@ fn seeds(usual: Range<u64>) -> Range<u64> {
     }
 }
 
+/// The command that plays a seed again; threads are named after the test that began them.
 fn repeat(seed: u64) -> String {
-    format!("repeat it with: BERTH_SEEDS={seed}..{} cargo test -p berth-controllers --test simulation", seed + 1)
+    let thread = std::thread::current();
+    let (test, next) = (thread.name().unwrap_or_default(), seed + 1);
+    format!("repeat it with: BERTH_SEEDS={seed}..{next} cargo test -p berth-controllers --test simulation -- {test}")
 }
 
 /// What befell a world that has settled, in which nothing was seen that may never be seen.

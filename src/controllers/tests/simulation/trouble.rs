@@ -26,7 +26,7 @@ pub(crate) type Body = UnsyncBoxBody<Bytes, std::convert::Infallible>;
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A splitmix64 sequence: the same seed, the same trouble.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Dice(u64);
 
 impl Dice {
@@ -71,20 +71,33 @@ pub(crate) const FAULTS: [&str; 12] = [
     "lease lost",
 ];
 
-/// How often a step is taken in a play: what is seldom is hit more often.
+/// How often a step is taken in a play: what is seldom is hit more often, so that each is hit about twice.
 fn seldom(step: &str) -> u64 {
     match step {
-        "POST events" | "PATCH events" => 2,
-        "PATCH nodeclaims/status" => 3,
-        "POST pods/binding" | "PATCH nodeclaims" | "PATCH nodes" => 6,
-        "PUT leases" | "PATCH pods/status" => 8,
-        "PATCH nodepools/status" | "POST pods/eviction" => 12,
-        "POST nodeclaims" => 18,
-        "DELETE nodes" | "PATCH reservations/status" => 40,
-        "DELETE nodeclaims" | "DELETE reservations" => 75,
-        _ => 95,
+        "POST events" | "PATCH events" => 3,
+        "PATCH nodeclaims/status" => 4,
+        "PATCH nodepools/status" | "PATCH nodeclaims" | "PATCH nodes" => 9,
+        "PUT leases" => 11,
+        "POST pods/binding" => 16,
+        "PATCH pods/status" => 18,
+        "POST nodeclaims" => 25,
+        "POST pods/eviction" | "DELETE nodes" => 70,
+        "PATCH reservations/status" => 45,
+        "PATCH persistentvolumeclaims" => 55,
+        "PATCH nodepools" => 85,
+        "DELETE reservations" => 105,
+        // Nearly all there are.
+        "DELETE nodeclaims" | "POST leases" => 120,
+        _ => 100,
     }
 }
+
+/// Slots are taken away while a write is sent.
+pub(crate) const SLOTS_GO: &str = "slots go";
+
+/// What can befall a call of the cloud that changes something.
+pub(crate) const FAULTS_OF_CLOUD: [&str; 5] =
+    ["Throttled", "Unavailable", "OutcomeUnknown", "crash before", "crash after"];
 
 /// What befell which write, so many times.
 pub(crate) type Table = BTreeMap<(String, &'static str), u32>;
@@ -118,18 +131,32 @@ fn lasts(spell: Option<Instant>) -> bool {
     spell.is_some_and(|until| Instant::now() < until)
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Inner {
     dice: Mutex<Dice>,
     rates: Mutex<Rates>,
     table: Mutex<Table>,
+    /// Where among the kinds of faults the play begins and by which stride it goes on, and where each step is: each kind has
+    /// its turn.
+    turns: (u64, u64, Mutex<BTreeMap<String, u64>>),
+    /// How many requests came since when: time that stands still would otherwise never end.
+    pace: Mutex<Option<(Instant, u32)>>,
+    /// What befalls the write that comes after so many others.
+    armed: Mutex<Option<(u32, &'static str)>>,
+    /// That write came.
+    reached: Notify,
 }
+
+/// More requests than this in a second are a process that does not rest.
+const MOST_A_SECOND: u32 = 20_000;
 
 impl Trouble {
     pub(crate) fn new(seed: u64, rates: Rates) -> Self {
-        let inner =
-            Inner { dice: Mutex::new(Dice::new(seed)), rates: Mutex::new(rates), table: Mutex::new(Table::new()) };
-        Self::around(Arc::new(inner))
+        // Seeds that are even and odd play different things: both begin at each kind.
+        let stride = [1, 5, 7, 11][usize::try_from(seed / 24 % 4).unwrap()];
+        let turns = (seed / 2 * 7, stride, Mutex::default());
+        let (dice, rates) = (Mutex::new(Dice::new(seed)), Mutex::new(rates));
+        Self::around(Arc::new(Inner { dice, rates, turns, ..Inner::default() }))
     }
 
     fn around(inner: Arc<Inner>) -> Self {
@@ -152,6 +179,15 @@ impl Trouble {
         self.inner.rates.lock().at_writes > 0
     }
 
+    /// Takes in one more request; whether there are too many.
+    fn is_restless(&self) -> bool {
+        let mut pace = self.inner.pace.lock();
+        let known = pace.filter(|(since, _)| since.elapsed() < Duration::from_secs(1));
+        let (since, n) = known.unwrap_or_else(|| (Instant::now(), 0));
+        *pace = Some((since, n + 1));
+        n >= MOST_A_SECOND
+    }
+
     /// Cuts the watches that are open.
     fn cut_watches(&self) {
         self.gaps.send_modify(|n| *n += 1);
@@ -172,8 +208,50 @@ impl Trouble {
         if !self.hits(at_writes * seldom(step)) {
             return None;
         }
-        let fault = FAULTS[usize::try_from(self.roll(FAULTS.len() as u64)).unwrap()];
+        let fault = FAULTS[self.turn_of(step, FAULTS.len())];
         self.note(step, fault);
+        Some(fault)
+    }
+
+    /// Which of so many kinds of faults befalls a step now.
+    fn turn_of(&self, step: &str, n_kinds: usize) -> usize {
+        let (begin, stride, befell) = &self.inner.turns;
+        let mut befell = befell.lock();
+        let turn = befell.entry(step.to_owned()).or_insert_with(|| begin + step.bytes().map(u64::from).sum::<u64>());
+        *turn += stride;
+        usize::try_from(*turn % n_kinds as u64).unwrap()
+    }
+
+    /// One thing befalls the write, or the call of the cloud that changes something, that comes after so many others; Leases
+    /// and events do not count.
+    pub(crate) fn arm(&self, after: u32, fault: &'static str) {
+        *self.inner.armed.lock() = Some((after, fault));
+    }
+
+    /// How many must come yet before that; `None` where it has come.
+    pub(crate) fn to_come(&self) -> Option<u32> {
+        self.inner.armed.lock().map(|(left, _)| left)
+    }
+
+    /// The write at which [`SLOTS_GO`] was to befall it is being sent.
+    pub(crate) async fn reached(&self) {
+        self.inner.reached.notified().await;
+    }
+
+    fn armed_fault(&self, step: &str) -> Option<&'static str> {
+        let mut armed = self.inner.armed.lock();
+        let (left, fault) = armed.as_mut().filter(|_| !step.ends_with(" leases") && !step.ends_with(" events"))?;
+        if *left > 0 {
+            *left -= 1;
+            return None;
+        }
+        let fault = *fault;
+        *armed = None;
+        drop(armed);
+        self.note(step, fault);
+        if fault == SLOTS_GO {
+            self.inner.reached.notify_one();
+        }
         Some(fault)
     }
 
@@ -201,11 +279,14 @@ impl Trouble {
 
     /// The same of a call of the cloud that changes something.
     pub(crate) fn fault_of_cloud(&self, step: &str) -> Option<&'static str> {
-        let rate = self.inner.rates.lock().at_writes * 2;
+        if let Some(fault) = self.armed_fault(step) {
+            return Some(fault);
+        }
+        let rate = self.inner.rates.lock().at_writes * 8;
         if !self.hits(rate) {
             return None;
         }
-        let fault = if self.roll(2) == 0 { "crash before" } else { "crash after" };
+        let fault = ["crash before", "crash after"][self.turn_of(step, 2)];
         self.note(step, fault);
         Some(fault)
     }
@@ -239,6 +320,10 @@ impl Service<Request<kube::client::Body>> for Troubled {
     fn call(&mut self, request: Request<kube::client::Body>) -> Self::Future {
         let (mut server, trouble, guard) = (self.server.clone(), self.trouble.clone(), self.guard.clone());
         Box::pin(async move {
+            if trouble.is_restless() {
+                guard.saw(format!("more than {MOST_A_SECOND} requests in a second, {} the last", request.uri().path()));
+                return std::future::pending().await;
+            }
             let rates = *trouble.inner.rates.lock();
             let is_write = request.method() != Method::GET;
             let step = if is_write { step_of(request.method(), request.uri().path()) } else { "read".to_owned() };
@@ -250,7 +335,7 @@ impl Service<Request<kube::client::Body>> for Troubled {
             if is_watch && lasts(spells.forgets) {
                 return Ok(status(410, "Expired", "too old resource version"));
             }
-            let fault = if is_write { trouble.fault_at(&step) } else { None };
+            let fault = if is_write { trouble.armed_fault(&step).or_else(|| trouble.fault_at(&step)) } else { None };
             match fault {
                 Some("conflict") => return Ok(status(409, "Conflict", "the object has been modified")),
                 Some("throttled") => return Ok(status(429, "TooManyRequests", "too many requests")),
@@ -271,6 +356,7 @@ impl Service<Request<kube::client::Body>> for Troubled {
                 }
                 Some("stale reads") => trouble.begin(|spells| &mut spells.stale, 8),
                 Some("lease lost") => trouble.begin(|spells| &mut spells.lease, 40),
+                Some(SLOTS_GO) => tokio::time::sleep(Duration::from_millis(1)).await,
                 Some("late") => tokio::time::sleep(Duration::from_millis(trouble.roll(40_000))).await,
                 _ => {}
             }

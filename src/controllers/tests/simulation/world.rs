@@ -23,6 +23,7 @@ use kube::{Api, Client};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use crate::cloud::CloudInTrouble;
 use crate::guard::Guard;
@@ -44,7 +45,16 @@ pub(crate) struct World {
     pub(crate) plant: Option<Plant>,
     /// How often a launch found its reservation full.
     n_full: Arc<Mutex<u32>>,
+    /// How many slots reservations had until counts changed.
+    had_slots: HadSlots,
 }
+
+/// Until when which reservation had how many slots.
+type HadSlots = Arc<Mutex<Vec<(Instant, String, u32)>>>;
+
+/// For how long a process may go by a count that has changed: counts are asked for every five seconds, and in trouble some
+/// are not answered.
+const KNOWN_LATE: Duration = Duration::from_secs(60);
 
 fn epoch() -> Timestamp {
     "2026-01-01T00:00:00Z".parse().unwrap()
@@ -77,13 +87,14 @@ impl World {
         tasks.spawn(play_machines(client.clone(), cloud.clone(), Arc::clone(&violations), Arc::clone(&n_full)));
         tasks.spawn(observe_claims(client.clone(), cloud.clone(), Arc::clone(&violations)));
         tasks.spawn(observe_pods(client.clone(), Arc::clone(&violations)));
-        tasks.spawn(observe_slots(client.clone(), cloud.clone(), Arc::clone(&violations)));
+        let had_slots = HadSlots::default();
+        tasks.spawn(observe_slots(client.clone(), cloud.clone(), Arc::clone(&violations), Arc::clone(&had_slots)));
         let trouble = Trouble::new(seed, rates);
         let n_starts = Arc::new(Mutex::new(0));
         // Counts are looked at as often as the sandbox does.
         let timings = Timings { offers_period: Duration::from_secs(5), ..Timings::default() };
         let options = Options { timings, seed, ..Options::default() };
-        Self { server, client, cloud, trouble, options, violations, tasks, n_starts, plant: None, n_full }
+        Self { server, client, cloud, trouble, options, violations, tasks, n_starts, plant: None, n_full, had_slots }
     }
 
     /// Runs controllers that are started anew, with nothing remembered, whenever they crash.
@@ -111,7 +122,7 @@ impl World {
         let (server, cloud) = (self.server.clone(), self.cloud.clone());
         let (client, violations, plant) = (self.client.clone(), Arc::clone(&self.violations), self.plant);
         let clock = Clock::starting_at(epoch());
-        let begun = tokio::time::Instant::now();
+        let begun = Instant::now();
         let n_starts = Arc::clone(&self.n_starts);
         let own = self.options.clone();
         self.tasks.spawn(async move {
@@ -230,6 +241,11 @@ impl World {
         *self.n_full.lock()
     }
 
+    /// A reservation has this many slots until now.
+    pub(crate) fn had_slots(&self, id: &str, n: u32) {
+        self.had_slots.lock().push((Instant::now(), id.to_owned(), n));
+    }
+
     /// Waits until `done`, for at most that many minutes; whether it came to that.
     pub(crate) async fn settles(&self, minutes: u64, mut done: impl AsyncFnMut(&Self) -> bool) -> bool {
         for _ in 0..minutes * 12 {
@@ -333,7 +349,7 @@ async fn observe_claims(client: Client, cloud: FakeCloud, violations: Arc<Mutex<
 
 /// No NodeClaim may be made for a capacity reservation whose slots are all taken by others. A count that is lowered later
 /// leaves more of them, and those that are relabelled have no slot any more.
-async fn observe_slots(client: Client, cloud: FakeCloud, violations: Arc<Mutex<Vec<String>>>) {
+async fn observe_slots(client: Client, cloud: FakeCloud, violations: Arc<Mutex<Vec<String>>>, had_slots: HadSlots) {
     let stream = watcher(Api::<NodeClaim>::all(client), watcher::Config::default());
     futures::pin_mut!(stream);
     let mut pinned: BTreeMap<String, String> = BTreeMap::new();
@@ -354,6 +370,9 @@ async fn observe_slots(client: Client, cloud: FakeCloud, violations: Arc<Mutex<V
                 }
                 let n = pinned.values().filter(|known| *known == id).count();
                 let slots = cloud.reservation_definitions().get(id).map_or(0, |own| own.total);
+                let had = had_slots.lock();
+                let lately = had.iter().filter(|(until, of, _)| of == id && until.elapsed() < KNOWN_LATE);
+                let slots = lately.map(|(_, _, n)| *n).fold(slots, u32::max);
                 if n > usize::try_from(slots).unwrap() {
                     violations.lock().push(format!("{n} NodeClaims are for the {slots} slots of {id}"));
                 }

@@ -228,6 +228,13 @@ impl Live {
         self.rooms.existing.position(self.cluster.symbols.get(node)?)
     }
 
+    /// The nodes that are going away, by name: the cluster does not have them.
+    pub fn leaving_nodes(&self) -> impl Iterator<Item = &str> {
+        let mut names: Vec<&str> = self.rooms.existing.leaving().map(|name| self.cluster.symbols.text(name)).collect();
+        names.sort_unstable();
+        names.into_iter()
+    }
+
     /// The cluster as [`Live::cluster`] left it: of use until the next change.
     pub fn tidied(&self) -> &Cluster {
         &self.cluster

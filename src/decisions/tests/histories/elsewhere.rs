@@ -10,7 +10,7 @@ use crate::world::World;
 use crate::{cases, decision_of, difference, options, step};
 
 /// What happens meanwhile. No decision is made between: that would only take longer.
-fn event(world: &mut World, (kind, name, variant, what): (Kind, u8, u8, u8)) {
+pub(crate) fn event(world: &mut World, (kind, name, variant, what): (Kind, u8, u8, u8)) {
     world.event(kind, name % 6, variant, what - u8::from(what.is_multiple_of(3) && what > 0));
 }
 

@@ -4,6 +4,7 @@
 
 mod elsewhere;
 mod objects;
+mod refreshed;
 mod seen;
 mod told;
 mod world;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use berth_api::ReservationPhase;
-use berth_decisions::Decider;
+use berth_decisions::{Decider, Options, Refreshed, Replica};
 use berth_state::{Event, Key, Kind, Object, ObjectRef, Outcome, Patch, SlotCount, State, Time, Typed, Write};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time as MetaTime;
@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::objects;
 use crate::seen::seen;
 use crate::told::Told;
-use crate::{NOW, decision_of, difference, fresh, rebuilt};
+use crate::{NOW, decision_of, difference, fresh, options, rebuilt};
 
 /// One thing that happens. Numbers choose among what there is.
 #[derive(Clone, Debug)]
@@ -179,6 +179,31 @@ impl World {
     /// What is decided now.
     pub(crate) fn decision(&mut self) -> String {
         decision_of(&mut self.state, &mut self.decider, self.now)
+    }
+
+    /// Goes on with what was converted elsewhere; whether it could.
+    pub(crate) fn adopt(&mut self, refreshed: Refreshed, replica: &mut Replica) -> bool {
+        refreshed.adopt(&mut self.state, &mut self.decider, replica)
+    }
+
+    /// What is decided at once is what one decides who looks at a copy for the first time, and nothing is converted for it;
+    /// whether it was decided.
+    pub(crate) fn decide_at_once(&mut self) -> bool {
+        let (options, asked) = (Options { launches: false, ..options() }, BTreeSet::new());
+        let n_conversions = self.state.n_conversions();
+        let is = self.decider.decide_at_once(&mut self.state, &options, &asked, self.now).unwrap();
+        assert_eq!(self.state.n_conversions(), n_conversions, "{:?}", self.state.conversions());
+        if is.is_stale {
+            return false;
+        }
+        let (mut copy, mut decider) = (self.state.snapshot(), Decider::new());
+        decider.refresh(&mut copy, self.now);
+        let anew = decider.decide_at_once(&mut copy, &options, &asked, self.now).unwrap();
+        // Specs that nobody has any more may be left, and seem to be of some who could give way.
+        assert!(anew.is_all || !is.is_all, "there is more to decide");
+        let [is, anew] = [is, anew].map(|found| format!("{:#?}", found.decision));
+        assert!(is == anew, "at once\n{}", difference(&is, &anew));
+        true
     }
 
     fn tell(&mut self, event: Event) {

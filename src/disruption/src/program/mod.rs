@@ -30,8 +30,11 @@ const WORK: u64 = 100_000_000;
 const WORK_NOW: u64 = 10_000_000;
 /// By how much more a pod costs on a new node than its dual price says, as shares: that price is of nodes that are shared to
 /// the last, and where all is the same no node is launched. A larger share launches fewer nodes, which are fuller.
-const MARGINS: [f64; 3] = [0.01, 0.03, 0.06];
+const MARGINS: [f64; 6] = [0.01, 0.0, 0.02, 0.03, 0.06, 0.1];
+/// The same where it is asked again and again, or the cluster is large.
 const MARGINS_NOW: [f64; 1] = [0.01];
+/// Nodes times sorts of pods above which a cluster is large in that respect.
+const MANY_CELLS: usize = 1_000_000;
 /// A price of an eviction to choose between ends that cost the same: this share of what all costs, for each pod.
 const LEAST_PRICE: f64 = 1e-6;
 
@@ -92,7 +95,7 @@ impl Program {
         let mut program = Program {
             problem: Consolidation::default(),
             work: if options.only_now { WORK_NOW } else { WORK },
-            margins: if options.only_now { &MARGINS_NOW } else { &MARGINS },
+            margins: &MARGINS_NOW,
             names: Vec::new(),
             pods: Vec::new(),
             candidates: Vec::new(),
@@ -136,6 +139,9 @@ impl Program {
         program.problem.most = vec![u32::MAX; pools.len()];
         let specs: Vec<&PodSpec> = sorts.movables.iter().map(|(spec, _)| *spec).collect();
         program.problem.items = sorts.into_items(&nodes)?;
+        if !options.only_now && nodes.len().saturating_mul(program.problem.items.len()) <= MANY_CELLS {
+            program.margins = &MARGINS;
+        }
         program.add_new_nodes(cluster, &specs, survey, options);
         Some(program)
     }

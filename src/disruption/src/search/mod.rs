@@ -90,8 +90,8 @@ struct Search<'s> {
     what_ifs: usize,
     /// Whether commands came of a program that knew all.
     has_proposed: bool,
-    /// Whether pods waited that nodes are launched for whatever goes: what commands save is told beside these launches, which
-    /// are not carried out here.
+    /// Whether pods wait that nodes are launched for, whatever goes or since something goes: what commands save is told beside
+    /// these launches, which are not carried out here.
     launches_beside: bool,
 }
 
@@ -519,7 +519,9 @@ impl<'s> Search<'s> {
         if method != Method::DriftInSlot {
             self.left_slots.extend(gone.iter().filter_map(|candidate| candidate.reservation.clone()));
         }
-        self.launches_beside |= self.baseline.as_ref().is_some_and(|baseline| !baseline.launches_nothing());
+        // Pods that had a place before may be those that a node is launched for.
+        self.launches_beside |= replacement.n_more > replacement.launches.len()
+            || self.baseline.as_ref().is_some_and(|baseline| !baseline.launches_nothing());
         self.baseline = None;
         if !self.options.only_empty {
             self.survey = Survey::of(self.state, &self.prices, self.options, self.now);

@@ -124,7 +124,7 @@ impl Loop {
         let api = Api::<Pod>::namespaced(self.client.clone(), &record.namespace);
         let (name, key) = (record.name.clone(), WriteTarget::Pod(uid.to_owned()));
         if std::mem::take(&mut record.is_dirty) {
-            let status = status::of_pod(record, &node.address(), now);
+            let status = status::patch_of_pod(record, &node.address(), now);
             let patch = Patch::Strategic(json!({"metadata": {"uid": record.uid}, "status": status}));
             let request = Request::new(api.resource_url()).patch_subresource("status", &name, &PARAMS, &patch);
             self.writes.begin(key, unread(self.client.clone(), request));

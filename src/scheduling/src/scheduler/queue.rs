@@ -69,8 +69,8 @@ impl Scheduler<'_> {
                         None => unbound.push(reservation),
                     }
                 }
-                let placed =
-                    if stuck.get(&id) == Some(&self.groups.now()) { 0 } else { self.place((id, row), count, queue) };
+                let is_stuck = stuck.get(&id) == Some(&self.groups.now()) && !self.has_room_held(id);
+                let placed = if is_stuck { 0 } else { self.place((id, row), count, queue) };
                 has_progressed |= placed > 0;
                 if placed < count {
                     stuck.insert(id, self.groups.now());
@@ -172,12 +172,16 @@ impl Scheduler<'_> {
     fn place_each(&mut self, (id, row): (ClassId, u32), count: u32, preempts: bool) -> Vec<usize> {
         let mut nodes = Vec::new();
         let nominated = self.nominated_node(id);
+        let mut has_failed = false;
         for _ in 0..count {
             if let Some(node) = nominated {
                 self.withdraw(id, node);
             }
             // As kube-scheduler asks: room that is there now comes before room that is still to be left.
             let there = nominated.filter(|&node| self.may_come_to(id, node));
+            if has_failed && there.is_none() {
+                continue;
+            }
             let node = there.or_else(|| self.choose(id));
             let node = node.or_else(|| nominated.filter(|&node| self.may_come_once_gone(id, node)));
             let n_evicted = self.evicted.len();
@@ -187,20 +191,27 @@ impl Scheduler<'_> {
                 let there = there.and_then(|node| self.preempt_on(id, Some(node)));
                 there.or_else(|| if preempts { self.preempt(id) } else { None })
             });
-            let Some(node) = node else { break };
+            let Some(node) = node else {
+                if !self.has_room_held(id) {
+                    break;
+                }
+                // Room is held for those that are alike. It was theirs, and is the next one's once this one waits for it no more.
+                has_failed = true;
+                continue;
+            };
             let makes_way = self.evicted.len() > n_evicted;
             self.put_on(id, node);
             let counts_on_others = self.counts_on_terminating && self.put_back_terminating(node);
             self.log.push(Placed { row, class: id, node, waits_for_room: makes_way || counts_on_others });
             nodes.push(node);
         }
-        if let (Some(node), true) = (nominated, nodes.len() < count as usize) {
-            // It found nothing there, and so will those that are alike: the room is others' again.
-            while self.nominated.get(&node).is_some_and(|held| held.contains(&id)) {
-                self.withdraw(id, node);
-            }
-        }
         nodes
+    }
+
+    // Whether room is held for pods of a class on the node that they are nominated to.
+    fn has_room_held(&self, id: ClassId) -> bool {
+        let node = if self.nominated.is_empty() { None } else { self.nominated_node(id) };
+        node.and_then(|node| self.nominated.get(&node)).is_some_and(|held| held.contains(&id))
     }
 
     // The node on which room was made for pods of a class.

@@ -101,6 +101,21 @@ fn room_that_is_held_for_a_pod_is_no_room_for_equals_but_for_those_above() {
 }
 
 #[test]
+fn room_that_is_held_for_pods_that_are_alike_is_for_those_whom_it_holds() {
+    // In one row, and in two that nothing tells apart.
+    for rows in [&[3][..], &[1, 2], &[1, 1, 1]] {
+        let mut world = World::new();
+        world.mk_node("n1", "a", 2000, 8);
+        let nominated_node = Some(world.sym("n1"));
+        for (name, count) in ["a", "b", "c"].into_iter().zip(rows) {
+            world.mk_pods(name, *count, &PodSpec { nominated_node, ..mk_pod(1000, 1) });
+        }
+        let left = world.scheduled(|scheduler, _| scheduler.run(Queue::default()));
+        assert_eq!(left, [(FIRST, 1)], "two of three find room: {rows:?}");
+    }
+}
+
+#[test]
 fn what_changes_between_two_questions_is_seen_by_the_second() {
     let mut world = World::new();
     let hostname = world.cluster.well_known.hostname;

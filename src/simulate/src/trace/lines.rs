@@ -233,7 +233,7 @@ impl Reading<'_> {
         Ok(())
     }
 
-    fn line(&mut self, number: usize, line: Line) -> Result<(), String> {
+    fn line(&mut self, number: usize, mut line: Line) -> Result<(), String> {
         if self.steps.len() >= MOST_STEPS {
             return Err(format!("found more than {MOST_STEPS} things that happen, expected at most as many"));
         }
@@ -267,6 +267,8 @@ impl Reading<'_> {
                 format!("scale.replicas: found {}, expected a count from 0 to {MOST_PODS}", scale.replicas)
             })?;
             Action::Scale { kind: scale.kind, namespace: scale.namespace.into(), name: scale.name.into(), replicas }
+        } else if let Some(value) = line.apply.take_if(|value| self.read.recorded.is_some() && is_config_map(value)) {
+            Action::Catalogue(Arc::new(value))
         } else if let Some(value) = line.apply {
             let place = format!("{}:{number}", self.name);
             let objects =
@@ -416,6 +418,14 @@ fn millis(seconds: f64) -> Option<u64> {
     // In range, so nothing is lost but fractions of a millisecond.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     fits.then(|| (seconds * 1000.0).round() as u64)
+}
+
+/// A recorder writes those alone that have catalogues of node classes.
+fn is_config_map(value: &Value) -> bool {
+    let text = |path: &str| value.pointer(path).and_then(Value::as_str).is_some_and(|text| !text.is_empty());
+    value.get("kind").and_then(Value::as_str) == Some("ConfigMap")
+        && text("/metadata/name")
+        && text("/metadata/namespace")
 }
 
 fn template(name: &str, mut pod: Value) -> Result<Template, String> {

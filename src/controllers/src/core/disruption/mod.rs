@@ -462,31 +462,35 @@ impl Core {
     /// Whether most nodes stopped being ready at once: then the fault is elsewhere, and nothing is removed or launched for a
     /// while.
     pub(super) fn is_storm(&mut self, now: Timestamp) -> bool {
+        self.storm(now).is_some()
+    }
+
+    /// What is said of such a storm, where there is one: NodePools are told.
+    pub(super) fn storm(&mut self, now: Timestamp) -> Option<String> {
         // Where most are ready, those that are not say so by themselves.
         let lost = self.view.not_ready.iter().filter_map(|name| self.view.nodes.get(name));
         let claims = lost.flat_map(|node| self.view.claims_of_node(node));
         if claims.filter(|claim| taint::is_initialized(claim)).take(2).count() < 2 {
-            return false;
+            return None;
         }
         let registered = self.view.claims.values().filter(|claim| taint::is_initialized(claim));
         let was_lost_lately =
             |node: &Node| !is_ready(node) && ready_since(node).is_some_and(|since| elapsed(since, now) < LONGEST_STORM);
         let nodes: Vec<bool> = registered.filter_map(|claim| self.node_of(claim)).map(was_lost_lately).collect();
         let n_lost = nodes.iter().filter(|is_lost| **is_lost).count();
-        let is_storm = nodes.len() >= STORM_NODES && n_lost * 2 > nodes.len();
-        if is_storm {
-            let message = format!(
-                "{n_lost} of {} nodes are not ready: nodes are neither removed nor launched until most are, for {} minutes \
-                 at most",
-                nodes.len(),
-                LONGEST_STORM.as_secs() / 60
-            );
-            let pools: Vec<_> = self.view.pools.values().cloned().collect();
-            for pool in pools {
-                self.tell(Notice::about(Kind::NodePool, &pool.metadata, "DisruptionBlocked", message.clone()), now);
-            }
+        if nodes.len() < STORM_NODES || n_lost * 2 <= nodes.len() {
+            return None;
         }
-        is_storm
+        let message = format!(
+            "{n_lost} of {} nodes are not ready: nodes are neither removed nor launched until most are, for {} minutes at most",
+            nodes.len(),
+            LONGEST_STORM.as_secs() / 60
+        );
+        let pools: Vec<_> = self.view.pools.values().cloned().collect();
+        for pool in pools {
+            self.tell(Notice::about(Kind::NodePool, &pool.metadata, "DisruptionBlocked", message.clone()), now);
+        }
+        Some(message)
     }
 
     /// Whether a pod runs on a node that is about to go and has not been told to: its command sees to its next place.

@@ -3,7 +3,7 @@
 use super::*;
 
 /// A pod without a node.
-fn waiting(name: &str, cpu: &str) -> Object {
+pub(super) fn waiting(name: &str, cpu: &str) -> Object {
     Object::from(typed::<Pod>(json!({
         "metadata": {"name": name, "namespace": "default", "uid": name, "resourceVersion": "5",
             "creationTimestamp": "2026-01-01T00:00:00Z"},
@@ -12,7 +12,7 @@ fn waiting(name: &str, cpu: &str) -> Object {
 }
 
 /// Three nodes with room for two pods of one CPU each, a usable NodePool, and what the cloud offers.
-fn aside() -> (Core, Timestamp) {
+pub(super) fn aside() -> (Core, Timestamp) {
     let mut core = at_rest(3);
     core.decide_aside();
     let now = after(start(), Duration::from_secs(1));
@@ -32,7 +32,7 @@ fn aside() -> (Core, Timestamp) {
     (core, now)
 }
 
-fn observe(core: &mut Core, object: Object, now: Timestamp) {
+pub(super) fn observe(core: &mut Core, object: Object, now: Timestamp) {
     core.handle(Input::Observed(Observed::Applied(object)), now);
 }
 
@@ -54,12 +54,25 @@ fn answer(core: &mut Core, asked: Box<Asked>, now: Timestamp) {
     core.handle(Input::Solved(Some(Box::new(asked.answer()))), now);
 }
 
+/// The decision that is to be made elsewhere; what is asked before it is answered at once.
+fn decision(core: &mut Core, now: &mut Timestamp) -> Box<Asked> {
+    for _ in 0..10 {
+        let asked = core.take_asked(*now).expect("a decision is to be made");
+        if asked.is_decision() {
+            return asked;
+        }
+        answer(core, asked, *now);
+        work(core, now);
+    }
+    panic!("no decision is to be made");
+}
+
 #[test]
 fn a_pod_that_fits_is_bound_while_a_launch_is_decided_elsewhere() {
     let (mut core, mut now) = aside();
     observe(&mut core, waiting("large", "6"), now);
     assert_eq!(work(&mut core, &mut now), []);
-    let asked = core.take_asked(now).expect("a launch is to be decided");
+    let asked = decision(&mut core, &mut now);
     observe(&mut core, waiting("small", "1"), now);
     assert_eq!(work(&mut core, &mut now), [bind("small")]);
     assert!(core.take_asked(now).is_none(), "one question at a time");
@@ -73,7 +86,7 @@ fn nothing_is_launched_for_a_pod_that_is_gone_when_the_launch_is_decided() {
     let (mut core, mut now) = aside();
     observe(&mut core, waiting("large", "6"), now);
     work(&mut core, &mut now);
-    let asked = core.take_asked(now).expect("a launch is to be decided");
+    let asked = decision(&mut core, &mut now);
     let gone: Pod = typed(json!({"metadata": {"name": "large", "namespace": "default", "uid": "large"}}));
     core.handle(Input::Observed(Observed::Deleted(Kind::Pod, Box::new(gone.metadata))), now);
     answer(&mut core, asked, now);
@@ -85,10 +98,10 @@ fn a_decision_that_breaks_off_is_made_again() {
     let (mut core, mut now) = aside();
     observe(&mut core, waiting("large", "6"), now);
     work(&mut core, &mut now);
-    drop(core.take_asked(now).expect("a launch is to be decided"));
+    drop(decision(&mut core, &mut now));
     core.handle(Input::Solved(None), now);
     assert_eq!(work(&mut core, &mut now), []);
-    let asked = core.take_asked(now).expect("it is asked again");
+    let asked = decision(&mut core, &mut now);
     answer(&mut core, asked, now);
     let launched = work(&mut core, &mut now);
     assert!(matches!(&launched[..], [Job::Launch(_)]), "{launched:?}");
@@ -132,4 +145,91 @@ fn a_reservation_comes_before_pods_on_a_node_that_comes_up_after_it_was_asked() 
     }
     let held = core.state.get_as::<Reservation>("", "room").and_then(|room| room.status.clone());
     assert_eq!(held.and_then(|status| status.node_name).as_deref(), Some("n9"));
+}
+
+/// A Reservation that is on a node already.
+fn room_on(node: &str) -> Object {
+    Object::from(typed::<Reservation>(
+        json!({"apiVersion": "scheduling.koordinator.sh/v1alpha1", "kind": "Reservation",
+        "metadata": {"name": "held", "uid": "held", "resourceVersion": "5", "creationTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": {"owners": [{"labelSelector": {"matchLabels": {"app": "y"}}}], "ttl": "0s", "template": {"spec":
+            {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "500m"}}}]}}},
+        "status": {"phase": "Available", "nodeName": node, "allocatable": {"cpu": "500m"}}}),
+    ))
+}
+
+/// What is asked next where everything is to be looked at again, after what else is asked.
+fn refresh(core: &mut Core, now: &mut Timestamp) -> Box<Asked> {
+    for _ in 0..10 {
+        let asked = core.take_asked(*now).expect("everything is to be looked at again");
+        if asked.is_refresh() {
+            return asked;
+        }
+        assert!(!asked.is_decision(), "that comes first");
+        answer(core, asked, *now);
+    }
+    panic!("nothing is to be looked at again");
+}
+
+#[test]
+fn a_pod_is_bound_as_soon_as_all_was_looked_at_elsewhere() {
+    let (mut core, mut now) = aside();
+    observe(&mut core, room_on("n1"), now);
+    observe(&mut core, waiting("small", "500m"), now);
+    assert_eq!(work(&mut core, &mut now), [], "the Reservation has everything looked at again");
+    let asked = refresh(&mut core, &mut now);
+    // What comes meanwhile is taken in by who adopts.
+    observe(&mut core, waiting("later", "500m"), now);
+    answer(&mut core, asked, now);
+    let mut bound = work(&mut core, &mut now);
+    bound.sort();
+    assert_eq!(bound, [bind("later"), bind("small")]);
+}
+
+#[test]
+fn a_look_at_everything_that_breaks_off_is_begun_again() {
+    let (mut core, mut now) = aside();
+    observe(&mut core, room_on("n1"), now);
+    observe(&mut core, waiting("small", "500m"), now);
+    work(&mut core, &mut now);
+    drop(refresh(&mut core, &mut now));
+    core.handle(Input::Solved(None), now);
+    assert_eq!(work(&mut core, &mut now), [], "the other thread broke off");
+    let asked = refresh(&mut core, &mut now);
+    answer(&mut core, asked, now);
+    assert_eq!(work(&mut core, &mut now), [bind("small")]);
+}
+
+/// A pod with a resource that nobody has named before: everything is converted anew.
+fn strange(name: &str) -> Object {
+    let Object::Pod(pod) = waiting(name, "1") else { return waiting(name, "1") };
+    let mut pod = Arc::unwrap_or_clone(pod);
+    let containers = pod.spec.iter_mut().flat_map(|spec| &mut spec.containers);
+    for requests in containers.filter_map(|container| container.resources.as_mut()?.requests.as_mut()) {
+        requests.insert(format!("example.com/{name}"), serde_json::from_value(json!("1")).unwrap());
+    }
+    Object::from(pod)
+}
+
+#[test]
+fn a_launch_is_decided_again_while_everything_is_to_be_converted_and_not_for_ever() {
+    let (mut core, mut now) = aside();
+    observe(&mut core, waiting("large", "6"), now);
+    work(&mut core, &mut now);
+    let mut n_decided = 0;
+    // Each time it is answered something else has everything converted anew.
+    for round in 0..20 {
+        let asked = core.take_asked(now).expect("a launch is to be decided");
+        let is_decision = asked.is_decision();
+        if is_decision {
+            n_decided += 1;
+            observe(&mut core, strange(&format!("s{round}")), now);
+        }
+        answer(&mut core, asked, now);
+        if work(&mut core, &mut now).iter().any(|job| matches!(job, Job::Launch(_))) {
+            assert_eq!((is_decision, n_decided), (true, 3), "let go twice");
+            return;
+        }
+    }
+    panic!("a launch was decided {n_decided} times, and let go each time");
 }

@@ -1,0 +1,90 @@
+//! Pods on nodes that are going away. Such a node is no capacity any more and its pods are planned as they are made anew, so the
+//! cluster has neither; but until they have stopped, rules among pods hold with them as with any others.
+
+use std::sync::Arc;
+
+use berth_state::{NodeRecord, PodRecord, State};
+use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim, PodAffinityTerm};
+
+/// Pods that still run on nodes which are going away, each with its node.
+#[derive(Debug)]
+pub(crate) struct Leaving<'s> {
+    state: &'s State,
+    pods: Vec<(&'s PodRecord, &'s NodeRecord)>,
+}
+
+// === impl Leaving ===
+
+impl<'s> Leaving<'s> {
+    /// Those of a state. It takes as long as there are nodes that go away.
+    pub(crate) fn of(state: &'s State) -> Self {
+        let nodes = state.leaving_nodes().filter_map(|name| state.node(name));
+        let pods = nodes.flat_map(|node| state.pods_on(node.name()).map(move |pod| (&**pod, &**node)));
+        Leaving { state, pods: pods.filter(|(pod, _)| !pod.has_ended()).collect() }
+    }
+
+    /// Whether one of them keeps a pod off a node until it has stopped: by required anti-affinity of either, or by a claim that
+    /// one pod alone may use.
+    pub(crate) fn keep_off(&self, namespace: &str, name: &str, node: &str) -> bool {
+        if self.pods.is_empty() {
+            return false;
+        }
+        let (Some(pod), Some(node)) = (self.state.pod(namespace, name), self.state.node(node)) else { return false };
+        self.pods.iter().any(|(other, of)| {
+            self.repels(pod, other, (node, of))
+                || self.repels(other, pod, (node, of))
+                || self.share_exclusive_claim(pod, other)
+        })
+    }
+
+    /// Whether required anti-affinity of the first pod keeps the other one out of a domain that both nodes are in.
+    fn repels(&self, pod: &PodRecord, other: &PodRecord, (node, of): (&NodeRecord, &NodeRecord)) -> bool {
+        anti_affinity(pod).any(|term| {
+            let domains = [node, of].map(|node| node.label(&term.topology_key));
+            matches!(domains, [Some(one), Some(another)] if one == another)
+                && term.label_selector.as_ref().is_some_and(|selector| other.is_selected_by(selector))
+                && self.is_in_scope(term, pod, other)
+        })
+    }
+
+    /// Whether a term of a pod is about the namespace of another pod.
+    fn is_in_scope(&self, term: &PodAffinityTerm, pod: &PodRecord, other: &PodRecord) -> bool {
+        let named = term.namespaces.as_deref().unwrap_or_default();
+        if named.iter().any(|name| name == other.namespace()) {
+            return true;
+        }
+        match &term.namespace_selector {
+            Some(selector) => {
+                let namespace = self.state.get_as::<Namespace>("", other.namespace());
+                let labels = namespace.and_then(|namespace| namespace.metadata.labels.as_ref());
+                berth_state::selects(selector, labels)
+            }
+            None => named.is_empty() && pod.namespace() == other.namespace(),
+        }
+    }
+
+    fn share_exclusive_claim(&self, pod: &PodRecord, other: &PodRecord) -> bool {
+        pod.namespace() == other.namespace()
+            && claims(pod).any(|name| {
+                let claim = self.state.get_as::<PersistentVolumeClaim>(pod.namespace(), name);
+                claims(other).any(|of_other| of_other == name) && claim.is_some_and(is_of_one_pod)
+            })
+    }
+}
+
+fn anti_affinity(pod: &PodRecord) -> impl Iterator<Item = &PodAffinityTerm> {
+    let affinity = pod.spec().and_then(|spec| spec.affinity.as_ref());
+    let anti = affinity.and_then(|affinity| affinity.pod_anti_affinity.as_ref());
+    anti.and_then(|anti| anti.required_during_scheduling_ignored_during_execution.as_ref()).into_iter().flatten()
+}
+
+fn claims(pod: &PodRecord) -> impl Iterator<Item = &str> {
+    let volumes = pod.spec().and_then(|spec| spec.volumes.as_ref());
+    let claims = volumes.into_iter().flatten().filter_map(|volume| volume.persistent_volume_claim.as_ref());
+    claims.map(|claim| claim.claim_name.as_str())
+}
+
+fn is_of_one_pod(claim: &Arc<PersistentVolumeClaim>) -> bool {
+    let modes = claim.spec.as_ref().and_then(|spec| spec.access_modes.as_ref());
+    modes.into_iter().flatten().any(|mode| mode == "ReadWriteOncePod")
+}

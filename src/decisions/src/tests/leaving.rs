@@ -1,0 +1,89 @@
+//! Pods on nodes that are going away.
+
+use super::*;
+
+const ZONE: &str = "topology.kubernetes.io/zone";
+
+fn in_zone(name: &str, zone: &str) -> Object {
+    mk_node(name, "4", &json!({ZONE: zone}))
+}
+
+fn going_away(node: Object) -> Object {
+    let Object::Node(node) = node else { unreachable!("a node was made") };
+    let mut node = serde_json::to_value(&*node).unwrap();
+    merge(
+        &mut node,
+        json!({"metadata": {"deletionTimestamp": "1970-01-01T00:00:00Z", "finalizers": ["karpenter.sh/termination"]}}),
+    );
+    Object::from(typed::<Node>(node))
+}
+
+fn labelled(name: &str, more: Value) -> Object {
+    let mut pod = json!({"metadata": {"labels": {"app": name}}});
+    merge(&mut pod, more);
+    mk_pod(name, "1", pod)
+}
+
+fn away_from(app: &str) -> Value {
+    json!({"spec": {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+        {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": app}}}]}}}})
+}
+
+fn on(node: &str, mut pod: Value, is_terminating: bool) -> Value {
+    merge(&mut pod, json!({"spec": {"nodeName": node}, "status": {"phase": "Running"}}));
+    if is_terminating {
+        merge(&mut pod, json!({"metadata": {"deletionTimestamp": "1970-01-01T00:00:30Z"}}));
+    }
+    pod
+}
+
+/// Where `new` is bound, beside `old`, which runs on a node of zone a that is going away.
+fn bound(nodes: Vec<Object>, old: Value, new: Value) -> Vec<String> {
+    let pods = vec![labelled("old", old), labelled("new", new)];
+    let objects = [vec![going_away(in_zone("leaving", "a"))], nodes, pods].concat();
+    let mut state = state_of(&objects);
+    let decision = decide(&mut state, &full(), NOW).unwrap();
+    let at_once = Decider::new().decide_at_once(&mut state, &Options::default(), &BTreeSet::new(), NOW).unwrap();
+    let places = |bindings: &[Binding]| -> Vec<String> {
+        let of_new = bindings.iter().filter(|binding| &*binding.object.key.name == "new");
+        of_new.map(|binding| binding.node.key.name.to_string()).collect()
+    };
+    assert_eq!(places(&decision.bindings), places(&at_once.decision.bindings));
+    assert!(decision.launches.is_empty());
+    places(&decision.bindings)
+}
+
+/// The regression: pods of a node that goes away were not there for anybody's anti-affinity.
+#[test]
+fn anti_affinity_holds_with_pods_that_stop_on_a_node_that_goes_away() {
+    for is_terminating in [true, false] {
+        let old = |more: Value| on("leaving", more, is_terminating);
+        let nodes = || vec![in_zone("n", "a")];
+        assert!(bound(nodes(), old(json!({})), away_from("old")).is_empty(), "its own anti-affinity");
+        assert!(bound(nodes(), old(away_from("new")), json!({})).is_empty(), "the other's");
+        assert_eq!(bound(nodes(), old(json!({})), away_from("others")), ["n"]);
+        assert_eq!(bound(vec![in_zone("n", "b")], old(json!({})), away_from("old")), ["n"], "another zone");
+    }
+}
+
+/// The regression, of claims.
+#[test]
+fn a_claim_for_one_pod_is_taken_until_that_pod_has_stopped_wherever_it_runs() {
+    let volume = |mode: &str| {
+        let claim = json!({"metadata": {"name": "data", "namespace": "default", "uid": "uid-data"},
+            "spec": {"accessModes": [mode], "volumeName": "pv"}, "status": {"phase": "Bound"}});
+        let volume = json!({"metadata": {"name": "pv", "uid": "uid-pv"},
+            "spec": {"accessModes": [mode], "capacity": {"storage": "1Gi"}, "csi": {"driver": "d", "volumeHandle": "v"},
+                "claimRef": {"namespace": "default", "name": "data", "uid": "uid-data"}}});
+        vec![Object::from(typed::<PersistentVolumeClaim>(claim)), Object::from(typed::<PersistentVolume>(volume))]
+    };
+    let with_claim = json!({"spec": {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]}});
+    for is_terminating in [true, false] {
+        let bound = |mode: &str| {
+            let nodes = [vec![in_zone("n", "a")], volume(mode)].concat();
+            bound(nodes, on("leaving", with_claim.clone(), is_terminating), with_claim.clone())
+        };
+        assert!(bound("ReadWriteOncePod").is_empty(), "{is_terminating}");
+        assert_eq!(bound("ReadWriteOnce"), ["n"]);
+    }
+}
