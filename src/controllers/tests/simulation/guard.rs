@@ -7,7 +7,7 @@ use berth_api::{NodeClaim, labels};
 use http::{Method, Request};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::ListParams;
 use kube::core::SelectorExt;
@@ -68,6 +68,7 @@ impl Guard {
             && is_deletion
             && self.is_held(namespace, name).await
             && !self.is_at_end_of_grace(namespace, name, now).await
+            && !self.is_node_lost(namespace, name).await
         {
             self.violations.lock().push(format!("{namespace}/{name} is deleted against its PodDisruptionBudget"));
         }
@@ -111,6 +112,13 @@ impl Guard {
             let allowed = budget.status.map_or(0, |status| status.disruptions_allowed);
             selector.matches(&labels) && allowed < 1
         })
+    }
+
+    /// Whether a pod's node is gone: what was sent at the end of its grace may take effect after that.
+    async fn is_node_lost(&self, namespace: &str, name: &str) -> bool {
+        let pod = Api::<Pod>::namespaced(self.client.clone(), namespace).get_opt(name).await.unwrap();
+        let Some(node) = pod.and_then(|pod| pod.spec).and_then(|spec| spec.node_name) else { return false };
+        Api::<Node>::all(self.client.clone()).get_opt(&node).await.unwrap().is_none()
     }
 
     /// Whether the grace period of a pod's node ends before the pod's own would, by the clock of whoever says so.
