@@ -10,7 +10,9 @@ use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim, PodAffinityTe
 #[derive(Debug)]
 pub(crate) struct Leaving<'s> {
     state: &'s State,
-    pods: Vec<(&'s PodRecord, &'s NodeRecord)>,
+    /// Those with a rule of their own that may keep others off: a pod without rules is compared with these alone.
+    with_rules: Vec<(&'s PodRecord, &'s NodeRecord)>,
+    others: Vec<(&'s PodRecord, &'s NodeRecord)>,
 }
 
 // === impl Leaving ===
@@ -20,17 +22,19 @@ impl<'s> Leaving<'s> {
     pub(crate) fn of(state: &'s State) -> Self {
         let nodes = state.leaving_nodes().filter_map(|name| state.node(name));
         let pods = nodes.flat_map(|node| state.pods_on(node.name()).map(move |pod| (&**pod, &**node)));
-        Leaving { state, pods: pods.filter(|(pod, _)| !pod.has_ended()).collect() }
+        let (with_rules, others) = pods.filter(|(pod, _)| !pod.has_ended()).partition(|(pod, _)| has_rules(pod));
+        Leaving { state, with_rules, others }
     }
 
     /// Whether one of them keeps a pod off a node until it has stopped: by required anti-affinity of either, or by a claim that
     /// one pod alone may use.
     pub(crate) fn keep_off(&self, namespace: &str, name: &str, node: &str) -> bool {
-        if self.pods.is_empty() {
+        if self.with_rules.is_empty() && self.others.is_empty() {
             return false;
         }
         let (Some(pod), Some(node)) = (self.state.pod(namespace, name), self.state.node(node)) else { return false };
-        self.pods.iter().any(|(other, of)| {
+        let others = if has_rules(pod) { &self.others[..] } else { &[] };
+        self.with_rules.iter().chain(others).any(|(other, of)| {
             self.repels(pod, other, (node, of))
                 || self.repels(other, pod, (node, of))
                 || self.share_exclusive_claim(pod, other)
@@ -70,6 +74,11 @@ impl<'s> Leaving<'s> {
                 claims(other).any(|of_other| of_other == name) && claim.is_some_and(is_of_one_pod)
             })
     }
+}
+
+/// Whether a pod may keep another off by what it says itself. A claim that both use is of each.
+fn has_rules(pod: &PodRecord) -> bool {
+    anti_affinity(pod).next().is_some() || claims(pod).next().is_some()
 }
 
 fn anti_affinity(pod: &PodRecord) -> impl Iterator<Item = &PodAffinityTerm> {

@@ -1,7 +1,6 @@
 //! What if these nodes were gone? The provisioner's and the scheduler's own answer, over a fork of the state.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use berth_decisions::{DecideError, Decider, Decision, Launch, Nomination};
 use berth_state::{Key, Kind, State, Time};
@@ -18,8 +17,19 @@ pub(crate) struct Replacement {
     pub(crate) price: Price,
     /// How many more nodes are launched in all than without the removal.
     pub(crate) n_more: usize,
-    /// Where such pods come to nodes that are there: by `namespace/name`, the node.
-    pub(crate) places: BTreeMap<Box<str>, Arc<str>>,
+    /// Pods that come to nodes that are there.
+    pub(crate) moves: Vec<Nomination>,
+}
+
+/// Where pods come to nodes that are there: by `namespace/name`, the node.
+pub(crate) type ByPod<'m> = BTreeMap<Box<str>, &'m str>;
+
+// === impl Replacement ===
+
+impl Replacement {
+    pub(crate) fn places(&self) -> ByPod<'_> {
+        self.moves.iter().map(|known| (by_name(&known.object.key), &*known.node.key.name)).collect()
+    }
 }
 
 /// What would become of the pods.
@@ -135,9 +145,7 @@ pub(crate) fn what_if(
     let price = Price { marginal: all.marginal - baseline.price.marginal, list: all.list - baseline.price.list };
     let takes_moved =
         |launch: &Launch| launch.pods.iter().chain(&launch.reservations).any(|object| moved.contains(&object.key));
-    let place = |known: &Nomination| (by_name(&known.object.key), Arc::from(&*known.node.key.name));
-    let places = decision.moves.iter().filter(|known| moved.contains(&known.object.key)).map(place).collect();
     let n_more = decision.launches.len().saturating_sub(baseline.n_launches);
     let launches = decision.launches.into_iter().filter(takes_moved).collect();
-    Ok(Verdict::Fits(Replacement { launches, price, n_more, places }))
+    Ok(Verdict::Fits(Replacement { launches, price, n_more, moves: decision.moves }))
 }

@@ -96,6 +96,14 @@ impl Assumption {
 }
 
 impl State {
+    /// Objects of which a write's outcome is unknown: to be read from the API server, and told by [`Event::Read`].
+    pub fn to_read_again(&self) -> impl Iterator<Item = ObjectRef> {
+        self.in_doubt.iter().filter_map(|key| {
+            let entry = self.entries.get(key)?;
+            entry.is_in_doubt().then(|| key.clone().with_uid(entry.observed().and_then(Kept::uid).as_deref()))
+        })
+    }
+
     /// Drops what is not to be kept of the assumptions about an object.
     pub(crate) fn keep_assumptions(&mut self, key: &Key, keep: impl Fn(&Assumption, Option<&Kept>) -> bool) {
         let Some(entry) = self.entries.get_mut(key) else { return };

@@ -281,14 +281,6 @@ impl State {
         Some(Write { assumption, object: object.clone(), patch })
     }
 
-    /// Objects of which a write's outcome is unknown: to be read from the API server, and told by [`Event::Read`].
-    pub fn to_read_again(&self) -> impl Iterator<Item = ObjectRef> {
-        self.in_doubt.iter().filter_map(|key| {
-            let entry = self.entries.get(key)?;
-            entry.is_in_doubt().then(|| key.clone().with_uid(entry.observed().and_then(Kept::uid).as_deref()))
-        })
-    }
-
     /// Assumes a change; `None` where there is nothing to change.
     pub(crate) fn push(&mut self, object: &ObjectRef, patch: Patch, progress: Progress) -> Option<AssumptionId> {
         let current = self.entries.get(&object.key).and_then(Entry::current);

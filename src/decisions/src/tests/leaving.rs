@@ -43,7 +43,10 @@ fn bound(nodes: Vec<Object>, old: Value, new: Value) -> Vec<String> {
     let objects = [vec![going_away(in_zone("leaving", "a"))], nodes, pods].concat();
     let mut state = state_of(&objects);
     let decision = decide(&mut state, &full(), NOW).unwrap();
-    let at_once = Decider::new().decide_at_once(&mut state, &Options::default(), &BTreeSet::new(), NOW).unwrap();
+    let mut decider = Decider::new();
+    decider.refresh(&mut state, NOW);
+    let at_once = decider.decide_at_once(&mut state, &Options::default(), &BTreeSet::new(), NOW).unwrap();
+    assert!(!at_once.is_stale);
     let places = |bindings: &[Binding]| -> Vec<String> {
         let of_new = bindings.iter().filter(|binding| &*binding.object.key.name == "new");
         of_new.map(|binding| binding.node.key.name.to_string()).collect()

@@ -72,6 +72,16 @@ fn decide_beside_expected(state: &mut State, decider: &mut Decider, now: Time) {
     }
 }
 
+/// Holds what a state decides to what one decides that is built of what there is.
+pub(crate) fn decides_as_rebuilt(world: &mut World) -> Result<(), TestCaseError> {
+    let mut expected = rebuilt(&world.objects(), false);
+    world.offer_to(&mut expected);
+    let expected = decision_of(&mut expected, &mut Decider::new(), world.now);
+    let is = world.decision();
+    prop_assert!(is == expected, "{}", difference(&is, &expected));
+    Ok(())
+}
+
 /// The lines from the first on that is not the same.
 pub(crate) fn difference(is: &str, expected: &str) -> String {
     let same = is.lines().zip(expected.lines()).take_while(|(a, b)| a == b).count();
@@ -272,11 +282,7 @@ proptest! {
             world.event(Kind::Pod, name, variant, what);
         }
         world.settle(1);
-        let mut expected = rebuilt(&world.objects(), false);
-        world.offer_to(&mut expected);
-        let expected = decision_of(&mut expected, &mut Decider::new(), world.now);
-        let is = world.decision();
-        prop_assert!(is == expected, "{}", difference(&is, &expected));
+        decides_as_rebuilt(&mut world)?;
     }
 
     #[test]
@@ -298,11 +304,7 @@ proptest! {
             world.event(kind, name, variant, what);
         }
         world.settle(1);
-        let mut expected = rebuilt(&world.objects(), false);
-        world.offer_to(&mut expected);
-        let expected = decision_of(&mut expected, &mut Decider::new(), world.now);
-        let is = world.decision();
-        prop_assert!(is == expected, "{}", difference(&is, &expected));
+        decides_as_rebuilt(&mut world)?;
     }
 
     #[test]

@@ -6,7 +6,7 @@ use berth_state::{Kind, Time};
 use proptest::prelude::*;
 
 use crate::world::World;
-use crate::{cases, decision_of, difference, options, rebuilt, step};
+use crate::{cases, decides_as_rebuilt, decision_of, difference, options, step};
 
 /// One thing that happens between a question and its answer. Numbers choose among what there is.
 #[derive(Clone, Debug)]
@@ -156,10 +156,6 @@ proptest! {
         exchange.hold();
         let mut world = exchange.world;
         world.settle(1);
-        let mut expected = rebuilt(&world.objects(), false);
-        world.offer_to(&mut expected);
-        let expected = decision_of(&mut expected, &mut Decider::new(), world.now);
-        let is = world.decision();
-        prop_assert!(is == expected, "{}", difference(&is, &expected));
+        decides_as_rebuilt(&mut world)?;
     }
 }

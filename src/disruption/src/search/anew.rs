@@ -70,7 +70,8 @@ impl Search<'_> {
         replacement: Replacement,
     ) -> Result<(), DecideError> {
         // No group takes the room that the decision has for another.
-        let as_decided = |(node, _): &Step| (node.clone(), self.expected_by(node, &replacement.places));
+        let places = replacement.places();
+        let as_decided = |(node, _): &Step| (node.clone(), self.expected_by(node, &places));
         let steps: Vec<Step> = steps.iter().map(as_decided).collect();
         let mut groups = self.groups(gone, replacement.launches);
         groups.retain(|group| group.net > Money::ZERO);

@@ -22,7 +22,7 @@ use crate::command::{Command, Disruption, Kept, Method, Why};
 use crate::play::{Played, play, replacement_name};
 use crate::prices::Prices;
 use crate::program::lower_bound;
-use crate::simulate::{Baseline, Replacement, Verdict, what_if};
+use crate::simulate::{Baseline, Replacement, Verdict, by_name, what_if};
 use crate::verdict::{self, forecasts};
 use crate::worth::{Worth, disrupted, worth};
 use crate::{Methods, Options};
@@ -442,7 +442,7 @@ impl<'s> Search<'s> {
     /// The pods and Reservations that nodes are launched for come to these nodes, before others choose.
     fn expect_on(&mut self, launches: &[(String, &Launch)]) {
         for (name, launch) in launches {
-            let pods = launch.pods.iter().map(|pod| format!("{}/{}", pod.key.namespace, pod.key.name).into());
+            let pods = launch.pods.iter().map(|pod| by_name(&pod.key));
             let rooms = launch.reservations.iter().map(|room| Box::from(&*room.key.name));
             Arc::make_mut(self.moves.entry(name.as_str().into()).or_default()).extend(pods.chain(rooms));
         }

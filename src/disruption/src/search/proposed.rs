@@ -19,7 +19,7 @@ use crate::command::Method;
 use crate::play::Played;
 use crate::pods;
 use crate::program::{Leaving, Move, Program};
-use crate::simulate::{Verdict, by_name};
+use crate::simulate::{ByPod, Verdict, by_name};
 use crate::worth::worth;
 
 /// Commands that a proposal is cut into, about: of more nodes, several go together.
@@ -93,9 +93,10 @@ impl Search<'_> {
         let Ok(worth) = worth(&gone, &mut replacement, self.options, (&self.prices, &self.survey)) else {
             return Ok(Asked::DoesNotPay);
         };
+        let places = replacement.places();
         let decided = leaving.iter().filter_map(|proposed| {
             let node = &candidates.get(proposed.candidate)?.node;
-            let moves = self.places_of(node, &replacement.places);
+            let moves = self.places_of(node, &places);
             let launches = moves.len() < self.moved_pods(node).count();
             Some(Leaving { candidate: proposed.candidate, launches, moves })
         });
@@ -109,13 +110,13 @@ impl Search<'_> {
     }
 
     /// Where a decision has the pods of a node that come to nodes that are there.
-    fn places_of(&self, node: &ObjectRef, places: &BTreeMap<Box<str>, Arc<str>>) -> Vec<Move> {
+    fn places_of(&self, node: &ObjectRef, places: &ByPod<'_>) -> Vec<Move> {
         let moved = self.moved_pods(node);
-        moved.filter_map(|pod| places.get(&pod).map(|to| (pod.clone(), to.to_string()))).collect()
+        moved.filter_map(|pod| places.get(&pod).map(|to| (pod, (*to).to_owned()))).collect()
     }
 
     /// The same, by node.
-    pub(super) fn expected_by(&self, node: &ObjectRef, places: &BTreeMap<Box<str>, Arc<str>>) -> ExpectedNodes {
+    pub(super) fn expected_by(&self, node: &ObjectRef, places: &ByPod<'_>) -> ExpectedNodes {
         expected(&self.places_of(node, places))
     }
 
