@@ -96,7 +96,7 @@ impl Assumption {
 }
 
 impl State {
-    /// Objects of which a write's outcome is unknown: to be read from the API server, and told by [`Event::Read`].
+    /// Objects of which a write's outcome is unknown: to be read from the API server, and told by [`crate::Event::Read`].
     pub fn to_read_again(&self) -> impl Iterator<Item = ObjectRef> {
         self.in_doubt.iter().filter_map(|key| {
             let entry = self.entries.get(key)?;
