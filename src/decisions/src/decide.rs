@@ -150,7 +150,8 @@ impl Answer<'_> {
         let mut on_nodes: Vec<_> = self.allocation.on_existing().collect();
         on_nodes
             .sort_by_key(|(node, _)| self.cluster.nodes.get(*node).map(|node| self.cluster.symbols.text(node.name)));
-        let leaving = if on_nodes.is_empty() { None } else { Some(Leaving::of(self.state)) };
+        let give_way = self.allocation.all_preempted().flat_map(|(_, pods)| pods).map(|pod| &**pod);
+        let leaving = if on_nodes.is_empty() { None } else { Some(Leaving::of(self.state, give_way)) };
         for (node, placements) in on_nodes {
             let gives_way = !self.allocation.preempted(node).is_empty();
             for placement in placements {
