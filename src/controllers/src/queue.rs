@@ -90,6 +90,11 @@ impl<J: Ord + Clone> Queue<J> {
         self.running.contains(job)
     }
 
+    /// Whether the job is done some time, without a change: it is ready, or its time will come.
+    pub(crate) fn is_to_be_done(&self, job: &J) -> bool {
+        self.ready.contains(job) || self.ready_again.contains(job) || self.later.contains_key(job)
+    }
+
     /// The answer came. It succeeded: the job is looked at again at once, as there may be a next step.
     pub(crate) fn succeed(&mut self, job: J) {
         self.end(&job);

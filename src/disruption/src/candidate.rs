@@ -1,5 +1,6 @@
 //! The nodes of NodePools as disruption sees them: what each costs, what moving its pods costs, and what keeps it.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -38,7 +39,7 @@ pub struct Reason {
 }
 
 /// A node of a NodePool.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 pub(crate) struct Candidate {
     pub(crate) node: ObjectRef,
@@ -52,6 +53,7 @@ pub(crate) struct Candidate {
     /// Whether it is on its way out already.
     pub(crate) is_going: bool,
     pub(crate) is_initialized: bool,
+    pub(crate) is_ready: bool,
     /// `None` where the catalogue does not have its offering.
     pub(crate) price: Option<Price>,
     pub(crate) cost: DisruptionCost,
@@ -73,6 +75,8 @@ pub(crate) struct Candidate {
     pub(crate) unripe: Vec<Reason>,
     /// What keeps it from consolidation while pods are on it.
     pub(crate) unconsolidatable: Vec<Reason>,
+    /// Objects with a `karpenter.sh/do-not-disrupt` that means nothing, and what is wrong with it.
+    pub(crate) faults: Vec<(ObjectRef, String)>,
 }
 
 impl Candidate {
@@ -94,7 +98,7 @@ impl Candidate {
 }
 
 /// A NodePool, as disruption sees it.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(crate) struct Pool {
     pub(crate) budgets: Result<Budgets, String>,
     pub(crate) nodes: PoolNodes,
@@ -105,17 +109,15 @@ pub(crate) struct Pool {
 }
 
 /// All of them.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub(crate) struct Survey {
-    /// By name of the node.
+    /// In the order of their nodes' names.
     pub(crate) candidates: Vec<Candidate>,
-    /// By node: its index among the candidates.
-    by_node: BTreeMap<ObjectRef, usize>,
     pub(crate) pools: BTreeMap<String, Pool>,
     /// The list price of the smallest node that is paid for and that nothing keeps.
     smallest_paid: Option<Money>,
-    /// Objects with a `karpenter.sh/do-not-disrupt` that means nothing, and what is wrong with it.
-    pub(crate) faults: Vec<(ObjectRef, String)>,
+    /// Whether there are NodeClaims.
+    knows_claims: bool,
 }
 
 fn reason(text: impl Into<String>) -> Reason {
@@ -148,11 +150,80 @@ impl Survey {
         }
         let of_node = |node: &str| Some(by_node.get(node).cloned().unwrap_or_default());
         let mut survey = Self::with_pods(state, (prices, &limits), of_node, options, now);
-        expiring::mark(&mut survey, now);
-        let free = survey.candidates.iter().filter(|candidate| candidate.blocked.is_empty() && !candidate.is_static);
-        let paid = free.filter_map(|candidate| candidate.price).filter(|price| price.marginal > Money::ZERO);
-        survey.smallest_paid = paid.map(|price| price.list).min();
+        survey.compare(now);
         survey
+    }
+
+    /// Looks anew at these nodes, by name, which commands changed since: what is known of others stands.
+    pub(crate) fn refresh(
+        &mut self,
+        state: &State,
+        changed: &BTreeSet<String>,
+        prices: &Prices,
+        options: &Options,
+        now: Timestamp,
+    ) {
+        // What a budget allows that no controller has counted follows from all pods.
+        let follows_from_pods = state.all::<PodDisruptionBudget>().any(|budget| budget.status.is_none());
+        let knows_claims = state.all::<NodeClaim>().next().is_some();
+        if follows_from_pods || knows_claims != self.knows_claims {
+            *self = Self::of(state, prices, options, now);
+            return;
+        }
+        let limits = Limits::of(state.all::<PodDisruptionBudget>().map(|budget| &**budget), &[]);
+        let rooms = rooms::by_node(state);
+        for name in changed {
+            let place = self.place_of(name);
+            // What a command launches has no NodeClaim yet, and no node gets another one.
+            let before = place.ok().map(|at| self.candidates.remove(at));
+            let claim = before.and_then(|known| known.claim);
+            let claim = claim.and_then(|claim| state.get_as::<NodeClaim>("", &claim.key.name));
+            let Some((node, observed)) = state.node_with_observed(name) else { continue };
+            let node = newest_node(node, observed);
+            let Some(pool) = node.label(labels::NODEPOOL) else { continue };
+            let pods: Vec<&PodRecord> = state.pods_on(name).map(|pod| newest_of(state, pod)).collect();
+            let claim = (claim.map(|claim| &**claim), knows_claims);
+            let rooms = rooms.get(name.as_str()).map_or(&[][..], Vec::as_slice);
+            let pool = (pool, state.get_as::<NodePool>("", pool).map(|pool| &**pool));
+            let facts = Facts::of((node, pool), claim, (&pods, rooms), (options, now));
+            let candidate = facts.candidate(prices, &limits);
+            let (Ok(at) | Err(at)) = place;
+            self.candidates.insert(at, candidate);
+        }
+        self.count_anew(state);
+        self.compare(now);
+        debug_assert_eq!(*self, Self::of(state, prices, options, now), "of {changed:?}");
+    }
+
+    /// Notes what follows from all nodes: which are replaced before they expire, and which is the smallest.
+    fn compare(&mut self, now: Timestamp) {
+        expiring::mark(self, now);
+        let free = self.candidates.iter().filter(|candidate| candidate.blocked.is_empty() && !candidate.is_static);
+        let paid = free.filter_map(|candidate| candidate.price).filter(|price| price.marginal > Money::ZERO);
+        self.smallest_paid = paid.map(|price| price.list).min();
+    }
+
+    /// Counts the nodes of each NodePool anew.
+    fn count_anew(&mut self, state: &State) {
+        let mut before = std::mem::take(&mut self.pools);
+        let mut pools: BTreeMap<String, Pool> = BTreeMap::new();
+        for candidate in &self.candidates {
+            if !pools.contains_key(&candidate.pool) {
+                let known = before.remove(&candidate.pool).map(Pool::without_nodes);
+                let of_pool = || Pool::of(state.get_as::<NodePool>("", &candidate.pool).map(|pool| &**pool));
+                pools.insert(candidate.pool.clone(), known.unwrap_or_else(of_pool));
+            }
+            let Some(counted) = pools.get_mut(&candidate.pool) else { continue };
+            counted.count(candidate.is_initialized, candidate.is_going || !candidate.is_ready);
+            counted.price += candidate.price.unwrap_or_default();
+            counted.cost = [counted.cost, candidate.cost].into_iter().sum();
+        }
+        self.pools = pools;
+    }
+
+    /// Where the candidate of a node is, or would be.
+    fn place_of(&self, node: &str) -> Result<usize, usize> {
+        self.candidates.binary_search_by(|known| (*known.node.key.name).cmp(node))
     }
 
     /// Looks at these nodes alone, by name: what is on others, what they cost and when they expire is not known. Of
@@ -184,43 +255,40 @@ impl Survey {
     ) -> Self {
         let claims = Claims::of(state);
         let rooms = rooms::by_node(state);
-        let mut survey = Survey::default();
+        let mut survey = Survey { knows_claims: claims.are_known(), ..Survey::default() };
+        // Most nodes are of the same NodePool as the one before.
+        let mut last: (&str, Option<&NodePool>) = ("", None);
         for (node, observed) in state.nodes_with_observed() {
             let node = newest_node(node, observed);
             let Some(name) = node.label(labels::NODEPOOL) else { continue };
-            let pool = state.get_as::<NodePool>("", name);
             let node_name = &**node.name();
             let pods = pods_of(node_name);
-            let facts = Facts {
-                node,
-                claim: claims.of_node(node),
-                knows_claims: claims.are_known,
-                pool: pool.map(|pool| &**pool),
-                pool_name: name,
-                pods: pods.as_deref().unwrap_or_default(),
-                rooms: rooms.get(node_name).map_or(&[], Vec::as_slice),
-                kept: options.kept.get(node_name).map(String::as_str),
-                with_reserved: options.reserved_capacity,
-                with_static: options.static_capacity,
-                now,
-            };
-            let counted = survey.count(&facts);
-            if pods.is_none() {
-                continue;
+            let claim = (claims.of_node(node), claims.are_known());
+            if last.0 != name {
+                last = (name, state.get_as::<NodePool>("", name).map(|pool| &**pool));
             }
+            let on_it = (pods.as_deref().unwrap_or_default(), rooms.get(node_name).map_or(&[][..], Vec::as_slice));
+            let facts = Facts::of((node, last), claim, on_it, (options, now));
+            let counted = survey.count(&facts);
+            let Some(counted) = counted.filter(|_| pods.is_some()) else { continue };
             let candidate = facts.candidate(prices, limits);
             counted.price += candidate.price.unwrap_or_default();
             counted.cost = [counted.cost, candidate.cost].into_iter().sum();
-            survey.faults.extend(facts.faults());
-            survey.by_node.insert(candidate.node.clone(), survey.candidates.len());
             survey.candidates.push(candidate);
         }
+        debug_assert!(survey.candidates.is_sorted_by(|a, b| a.node.key.name < b.node.key.name));
         survey
+    }
+
+    /// Objects with a `karpenter.sh/do-not-disrupt` that means nothing, and what is wrong with it.
+    pub(crate) fn faults(&self) -> Vec<(ObjectRef, String)> {
+        self.candidates.iter().flat_map(|candidate| candidate.faults.iter().cloned()).collect()
     }
 
     /// What is known of a node; `None` where no NodePool has it.
     pub(crate) fn of_node(&self, node: &ObjectRef) -> Option<&Candidate> {
-        self.candidates.get(*self.by_node.get(node)?)
+        let known = self.candidates.get(self.place_of(&node.key.name).ok()?)?;
+        (known.node == *node).then_some(known)
     }
 
     /// Whether a node that is paid for may move to the slot that this one would free: one that is no larger by the price
@@ -249,15 +317,28 @@ impl Survey {
     }
 
     /// Counts a node for its NodePool.
-    fn count(&mut self, facts: &Facts<'_>) -> &mut Pool {
-        let entry = self.pools.entry(facts.pool_name.to_owned()).or_insert_with(|| Pool::of(facts.pool));
-        entry.nodes.total += usize::from(facts.is_initialized());
-        entry.nodes.off += usize::from(facts.is_initialized() && (facts.is_going() || !facts.is_ready()));
-        entry
+    fn count(&mut self, facts: &Facts<'_>) -> Option<&mut Pool> {
+        if !self.pools.contains_key(facts.pool_name) {
+            self.pools.insert(facts.pool_name.to_owned(), Pool::of(facts.pool));
+        }
+        let of_pool = self.pools.get_mut(facts.pool_name)?;
+        of_pool.count(facts.is_initialized(), facts.is_going() || !facts.is_ready());
+        Some(of_pool)
     }
 }
 
 impl Pool {
+    fn count(&mut self, is_initialized: bool, is_off: bool) {
+        self.nodes.total += usize::from(is_initialized);
+        self.nodes.off += usize::from(is_initialized && is_off);
+    }
+
+    /// The same without its nodes.
+    fn without_nodes(self) -> Self {
+        let (nodes, price, cost) = (PoolNodes::default(), Price::default(), DisruptionCost::default());
+        Pool { nodes, price, cost, ..self }
+    }
+
     /// One without nodes.
     fn of(pool: Option<&NodePool>) -> Self {
         Pool {
@@ -309,31 +390,44 @@ fn newest_node<'s>(node: &'s NodeRecord, observed: Option<&'s Arc<NodeRecord>>) 
 
 /// NodeClaims by what their nodes know of them.
 struct Claims<'s> {
+    all: Vec<&'s NodeClaim>,
     by_provider_id: KeyedMap<&'s str, &'s NodeClaim>,
-    by_node: KeyedMap<&'s str, &'s NodeClaim>,
-    /// Whether there are any: manifests of nodes alone are planned, too.
-    are_known: bool,
+    /// Made for the first node that none has the provider id of.
+    by_node: OnceCell<KeyedMap<&'s str, &'s NodeClaim>>,
+    empty: KeyedMap<&'s str, &'s NodeClaim>,
 }
 
 impl<'s> Claims<'s> {
     fn of(state: &'s State) -> Self {
-        let mut claims = Claims { by_provider_id: state.keyed_map(), by_node: state.keyed_map(), are_known: false };
-        for claim in state.all::<NodeClaim>() {
-            claims.are_known = true;
-            let Some(status) = &claim.status else { continue };
-            if let Some(id) = status.provider_id.as_deref().filter(|id| !id.is_empty()) {
-                claims.by_provider_id.insert(id, claim);
-            }
-            if let Some(node) = status.node_name.as_deref().filter(|name| !name.is_empty()) {
-                claims.by_node.insert(node, claim);
-            }
-        }
-        claims
+        let all: Vec<&NodeClaim> = state.all::<NodeClaim>().map(|claim| &**claim).collect();
+        let mut by_provider_id = state.keyed_map();
+        by_provider_id.reserve(all.len());
+        by_provider_id.extend(all.iter().filter_map(|claim| {
+            let id = claim.status.as_ref()?.provider_id.as_deref();
+            Some((id.filter(|id| !id.is_empty())?, *claim))
+        }));
+        Claims { all, by_provider_id, by_node: OnceCell::new(), empty: state.keyed_map() }
+    }
+
+    /// Whether there are any: manifests of nodes alone are planned, too.
+    fn are_known(&self) -> bool {
+        !self.all.is_empty()
     }
 
     fn of_node(&self, node: &NodeRecord) -> Option<&'s NodeClaim> {
         let id = node.provider_id().unwrap_or_default();
-        self.by_provider_id.get(id).or_else(|| self.by_node.get(&**node.name())).copied()
+        self.by_provider_id.get(id).or_else(|| self.by_node().get(&**node.name())).copied()
+    }
+
+    fn by_node(&self) -> &KeyedMap<&'s str, &'s NodeClaim> {
+        self.by_node.get_or_init(|| {
+            let mut by_node = self.empty.clone();
+            by_node.extend(self.all.iter().filter_map(|claim| {
+                let node = claim.status.as_ref()?.node_name.as_deref();
+                Some((node.filter(|name| !name.is_empty())?, *claim))
+            }));
+            by_node
+        })
     }
 }
 
@@ -355,7 +449,28 @@ struct Facts<'a> {
 
 // === impl Facts ===
 
-impl Facts<'_> {
+impl<'a> Facts<'a> {
+    fn of(
+        (node, (pool_name, pool)): (&'a NodeRecord, (&'a str, Option<&'a NodePool>)),
+        (claim, knows_claims): (Option<&'a NodeClaim>, bool),
+        (pods, rooms): (&'a [&'a PodRecord], &'a [&'a Reservation]),
+        (options, now): (&'a Options, Timestamp),
+    ) -> Self {
+        Facts {
+            node,
+            claim,
+            knows_claims,
+            pool,
+            pool_name,
+            pods,
+            rooms,
+            kept: options.kept.get(&**node.name()).map(String::as_str),
+            with_reserved: options.reserved_capacity,
+            with_static: options.static_capacity,
+            now,
+        }
+    }
+
     fn candidate(&self, prices: &Prices, limits: &Limits<'_>) -> Candidate {
         let moved: Vec<&PodRecord> = self.pods.iter().copied().filter(|pod| pods::is_moved(pod)).collect();
         let none = BTreeMap::new();
@@ -378,6 +493,7 @@ impl Facts<'_> {
             }),
             is_going: self.is_going(),
             is_initialized: self.is_initialized(),
+            is_ready: self.is_ready(),
             price,
             cost,
             n_evictions: moved.len(),
@@ -391,6 +507,7 @@ impl Facts<'_> {
             blocked: self.blocked(limits),
             unripe: self.unripe(node_labels, moved.is_empty() && self.rooms.is_empty()),
             unconsolidatable: self.unconsolidatable(node_labels, price.is_some()),
+            faults: self.faults(),
         }
     }
 

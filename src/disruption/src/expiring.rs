@@ -26,9 +26,13 @@ pub(crate) fn expiry(claim: &NodeClaim) -> Option<(Timestamp, SignedDuration)> {
 /// NodePool's nodes in the order in which they expire, each goes a round later than those before it that fill a round.
 pub(crate) fn mark(survey: &mut Survey, now: Timestamp) {
     let mut by_pool: BTreeMap<String, Vec<(Timestamp, usize)>> = BTreeMap::new();
-    for (at, candidate) in survey.candidates.iter().enumerate() {
-        if let Some((expires, _)) = candidate.expires {
-            by_pool.entry(candidate.pool.clone()).or_default().push((expires, at));
+    for (at, candidate) in survey.candidates.iter_mut().enumerate() {
+        // It may have been marked when there were others.
+        candidate.drift = candidate.drift.filter(|drift| *drift != EXPIRING);
+        let Some((expires, _)) = candidate.expires else { continue };
+        match by_pool.get_mut(&candidate.pool) {
+            Some(of_pool) => of_pool.push((expires, at)),
+            None => drop(by_pool.insert(candidate.pool.clone(), vec![(expires, at)])),
         }
     }
     for (pool, mut expiring) in by_pool {

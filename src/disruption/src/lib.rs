@@ -42,7 +42,7 @@ pub use candidate::{KEEP_EMPTY_RESERVED, REPLACE_IN_SLOT, Reason};
 pub use command::{Command, Disruption, Kept, Method, Places, Why};
 pub use drift::static_drift;
 pub use pods::{DisruptionCost, check_do_not_disrupt};
-pub use recheck::{Renewed, confirm, renew};
+pub use recheck::{Renewed, confirm, needs_all, renew};
 pub use removal::{Removal, removal};
 pub use replicas::surplus;
 pub use search::{disrupt, disrupt_with};

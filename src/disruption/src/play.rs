@@ -21,6 +21,8 @@ pub(crate) struct Played {
     assumed: Vec<AssumptionId>,
     /// Where each pod and Reservation that moved came, by name of the node.
     places: Places,
+    /// The nodes that are not as they were, by name: they themselves, or what is on them.
+    changed: BTreeSet<String>,
     /// Reservations of which a slot was taken.
     slots: Vec<String>,
     /// Reservations of which a slot counts as free that a command's node leaves.
@@ -54,6 +56,11 @@ impl Played {
         std::mem::take(&mut self.places)
     }
 
+    /// The nodes that are not as they were, by name.
+    pub(crate) fn take_changed(&mut self) -> BTreeSet<String> {
+        std::mem::take(&mut self.changed)
+    }
+
     pub(crate) fn merge(&mut self, other: Played) {
         self.assumed.extend(other.assumed);
         self.slots.extend(other.slots);
@@ -71,7 +78,15 @@ impl Played {
     }
 
     pub(crate) fn assume(&mut self, state: &mut State, object: &ObjectRef, patch: Patch) {
+        let nodes_of = |state: &State| match object.key.kind {
+            Kind::Node => Some(object.key.name.to_string()),
+            Kind::Pod => Some(state.pod(&object.key.namespace, &object.key.name)?.node()?.to_owned()),
+            Kind::Reservation => state.get_as::<Reservation>("", &object.key.name)?.status.as_ref()?.node_name.clone(),
+            _ => None,
+        };
+        self.changed.extend(nodes_of(state));
         self.assumed.extend(state.assume(object, patch).map(|write| write.assumption));
+        self.changed.extend(nodes_of(state));
     }
 }
 

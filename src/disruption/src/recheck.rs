@@ -151,9 +151,9 @@ fn is_drift(method: Method) -> bool {
     matches!(method, Method::Drift | Method::DriftInSlot)
 }
 
-/// Whether a command depends on nodes that are not its own, budgets aside: how soon a node is to go that expires depends on
+/// Whether [`renew`] depends on nodes that are not the command's own, budgets aside: how soon a node is to go that expires depends on
 /// those before it, what its slot is worth on who could take it, and what a Balanced NodePool saves on all that it costs.
-fn needs_all(state: &State, nodes: &[ObjectRef], method: Method) -> bool {
+pub fn needs_all(state: &State, nodes: &[ObjectRef], method: Method) -> bool {
     let depends = |node: &ObjectRef| {
         let node = state.node(&node.key.name);
         let label = |key: &str| node.and_then(|node| node.label(key));

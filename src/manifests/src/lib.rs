@@ -36,6 +36,7 @@ mod check;
 mod chunks;
 mod document;
 mod error;
+mod file;
 mod kinds;
 mod known_fields;
 mod locate;
@@ -53,6 +54,7 @@ mod typed;
 mod value;
 
 pub use error::{ManifestError, Problem};
+pub use file::{MAX_FILE_BYTES, read_file, read_text};
 pub use locate::Position;
 pub use nearest::nearest;
 pub use object::{Object, known_kinds};

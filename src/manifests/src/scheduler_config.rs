@@ -31,7 +31,7 @@ pub struct SchedulerConfig {
 /// The file cannot be read, is no `KubeSchedulerConfiguration`, or an argument makes no sense; file and field are named.
 pub fn read_scheduler_config(path: &Path) -> Result<SchedulerConfig, ManifestError> {
     let name = path.display().to_string();
-    let text = std::fs::read_to_string(path)
+    let text = crate::read_text(path)
         .map_err(|error| ManifestError::of_file(name.as_str(), format!("cannot be read: {error}")))?;
     parse(&name, &text)
 }

@@ -30,7 +30,7 @@ impl Settings {
     /// The file cannot be read, or is no UTF-8.
     pub fn open(path: &Path, kind: &'static str) -> Result<Self, ManifestError> {
         let name = path.display().to_string();
-        let text = std::fs::read_to_string(path)
+        let text = crate::read_text(path)
             .map_err(|error| ManifestError::of_file(name.as_str(), format!("cannot be read: {error}")))?;
         Ok(Self::new(&name, kind, &text))
     }

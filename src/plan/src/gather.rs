@@ -288,7 +288,8 @@ pub(crate) fn read_catalogue(file: Option<&Path>) -> Result<Catalogue, PlanError
     let Some(file) = file else {
         return Ok(berth_cloudprovider_fake::catalogue());
     };
-    let text = std::fs::read(file).map_err(|source| PlanError::ReadCatalogue { file: file.to_path_buf(), source })?;
+    let text = berth_manifests::read_file(file)
+        .map_err(|source| PlanError::ReadCatalogue { file: file.to_path_buf(), source })?;
     Ok(berth_catalogue::read(&text, &file.display().to_string())?)
 }
 

@@ -324,7 +324,7 @@ impl<'a> Served<'a> {
     async fn start(server: ApiServer, path: &'a Path) -> Result<Self, SandboxError> {
         let failed = |source| SandboxError::Kubeconfig { path: path.to_owned(), source };
         // Nobody's own kubeconfig is overwritten by mistake.
-        match std::fs::read_to_string(path) {
+        match berth_manifests::read_text(path) {
             Ok(text) if !is_ours(&text) => {
                 return Err(failed(std::io::Error::other("the file exists and is no sandbox's")));
             }

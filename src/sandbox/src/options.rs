@@ -93,7 +93,8 @@ pub fn read_inputs(
     let catalogue = match catalogue {
         None => berth_cloudprovider_fake::catalogue(),
         Some(path) => {
-            let text = std::fs::read(path).map_err(|source| SandboxError::Read { path: path.to_owned(), source })?;
+            let text = berth_manifests::read_file(path)
+                .map_err(|source| SandboxError::Read { path: path.to_owned(), source })?;
             let catalogue = berth_catalogue::read(&text, &path.display().to_string())?;
             warnings.extend(catalogue.warnings().iter().map(|warning| warning.message.clone()));
             catalogue

@@ -12,6 +12,7 @@ mod error;
 mod load;
 mod lost;
 mod meter;
+mod names;
 mod outcome;
 mod population;
 mod record;

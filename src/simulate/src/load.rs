@@ -232,6 +232,7 @@ impl Loader {
             warnings: self.warnings,
         };
         simulation.check_steps()?;
+        simulation.check_names()?;
         let known = simulation.reservation_ids();
         for id in scenario.reservation_prices.keys().filter(|id| !known.contains(*id)) {
             let place = simulation.file.place(&format!("reservationPrices.{id}"));
@@ -328,7 +329,7 @@ impl Loader {
 
     fn catalogue(&mut self, name: &str) -> Result<Catalogue, SimulateError> {
         let path = self.folder.join(name);
-        let text = std::fs::read(&path)
+        let text = berth_manifests::read_file(&path)
             .map_err(|error| self.wrong("instanceTypes", format!("found {name:?}, which cannot be read: {error}")))?;
         let catalogue = berth_catalogue::read(&text, &path.display().to_string())?;
         self.warnings.extend(catalogue.warnings().iter().map(|warning| warning.message.clone()));
@@ -447,6 +448,29 @@ impl Loader {
         Ok(())
     }
 
+    /// Nothing of another kind can be there to be deleted.
+    fn known_kind(&self, path: &str, delete: &scenario::Delete) -> Result<(), ManifestError> {
+        let of_kind: Vec<&str> = berth_manifests::known_kinds()
+            .filter(|(_, kind)| *kind == delete.kind)
+            .map(|(api_version, _)| api_version)
+            .collect();
+        if of_kind.contains(&delete.api_version.as_str()) {
+            return Ok(());
+        }
+        if !of_kind.is_empty() {
+            let (found, expected) = (&delete.api_version, of_kind.join(" or "));
+            let message = format!("found {found:?}, expected {expected} for kind {}", delete.kind);
+            return Err(self.wrong(&format!("{path}.apiVersion"), message));
+        }
+        let hint = match berth_manifests::nearest(&delete.kind, berth_manifests::known_kinds().map(|(_, kind)| kind)) {
+            Some(near) => format!(": did you mean {near}?"),
+            None => String::new(),
+        };
+        let message =
+            format!("found {:?}, expected a kind that is read, such as Deployment or NodePool{hint}", delete.kind);
+        Err(self.wrong(&format!("{path}.kind"), message))
+    }
+
     fn action(&mut self, path: &str, event: &Event) -> Result<Action, SimulateError> {
         let mut actions = Vec::new();
         if let Some(scale) = &event.scale {
@@ -467,6 +491,7 @@ impl Loader {
             actions.push(Action::Apply(Arc::new(objects)));
         }
         if let Some(delete) = &event.delete {
+            self.known_kind(&format!("{path}.delete"), delete)?;
             actions.push(Action::Delete {
                 api_version: delete.api_version.as_str().into(),
                 kind: delete.kind.as_str().into(),

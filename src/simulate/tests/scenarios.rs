@@ -209,6 +209,13 @@ fn mistakes_name_file_line_field_and_what_was_expected() {
     let folder = Folder::new("mistakes");
     folder.write("catalogue.yaml", CATALOGUE);
     folder.write("end.jsonl", "{\"apiVersion\":\"berth.sh/v1alpha1\",\"kind\":\"Trace\"}\n{\"at\":-1}\n");
+    folder.write(
+        "twice.jsonl",
+        "{\"apiVersion\":\"berth.sh/v1alpha1\",\"kind\":\"Trace\"}\n\
+         {\"template\":\"t\",\"pod\":{\"metadata\":{\"namespace\":\"jobs\"},\"spec\":{\"containers\":[]}}}\n\
+         {\"at\":1,\"create\":\"t\",\"name\":\"a\",\"runsFor\":60}\n\
+         {\"at\":60,\"create\":\"t\",\"name\":\"a\"}\n",
+    );
     for (more, expected) in [
         ("events:\n- {at: 5m}\n", ["events[0]: found no action, expected one of scale", "scenario.yaml:30:"]),
         ("events:\n- {at: -5m, kill: {}}\n", ["events[0].at: found -5m, expected a duration", "scenario.yaml:30:"]),
@@ -246,8 +253,44 @@ fn mistakes_name_file_line_field_and_what_was_expected() {
             ["settings.lookPace: found integer `-1`, expected a whole number", "scenario.yaml:29:"],
         ),
         ("settings: {featureGates: Fast=true}\n", ["settings.featureGates", "scenario.yaml:29:"]),
+        (
+            "events:\n- {at: 5m, delete: {apiVersion: apps/v1, kind: Deploymnt, name: web}}\n",
+            ["events[0].delete.kind: found \"Deploymnt\", expected a kind", "did you mean Deployment?"],
+        ),
+        (
+            "events:\n- {at: 5m, delete: {apiVersion: v1, kind: Deployment, name: web}}\n",
+            ["events[0].delete.apiVersion: found \"v1\", expected apps/v1 for kind Deployment", "scenario.yaml:30:"],
+        ),
+        (
+            "events:\n- {at: 5m, delete: {apiVersion: apps/v1, kind: Deployment, name: wep}}\n",
+            [
+                "scenario.yaml:30: events[0]: delete.name: found \"wep\", expected a Deployment that is there",
+                "in namespace default at that time: did you mean web?",
+            ],
+        ),
+        (
+            "events:\n- {at: 5m, every: 5m, delete: {apiVersion: apps/v1, kind: Deployment, name: web}}\n",
+            ["scenario.yaml:30: events[0]: delete.name: found \"web\"", "expected a Deployment that is there"],
+        ),
+        (
+            "events:\n- {at: 5m, scale: {namespace: shop, name: web, replicas: 2}}\n",
+            ["scenario.yaml:30: events[0]: scale.name: found \"web\"", "that is there in namespace shop at that time"],
+        ),
+        (
+            "traces: [twice.jsonl]\n",
+            ["twice.jsonl:4: found pod jobs/a, which came before (twice.jsonl:3) and is there yet", "twice.jsonl"],
+        ),
+        (
+            "instanceTypes: /dev/zero\n",
+            ["instanceTypes: found \"/dev/zero\", which cannot be read: it is longer than 268435456 bytes", "scenario"],
+        ),
     ] {
-        let path = folder.write("scenario.yaml", &scenario("on-demand", 0, more));
+        let has_own_types = more.starts_with("instanceTypes");
+        let mut text = scenario("on-demand", 0, more);
+        if has_own_types {
+            text = text.replacen("instanceTypes: catalogue.yaml\n", "", 1);
+        }
+        let path = folder.write("scenario.yaml", &text);
         let error = Simulation::read(&path).unwrap_err().to_string();
         assert!(expected.iter().all(|part| error.contains(part)), "{expected:?} is not in:\n{error}");
     }

@@ -98,10 +98,24 @@ impl Assumption {
 impl State {
     /// Objects of which a write's outcome is unknown: to be read from the API server, and told by [`crate::Event::Read`].
     pub fn to_read_again(&self) -> impl Iterator<Item = ObjectRef> {
-        self.in_doubt.iter().filter_map(|key| {
-            let entry = self.entries.get(key)?;
-            entry.is_in_doubt().then(|| key.clone().with_uid(entry.observed().and_then(Kept::uid).as_deref()))
-        })
+        self.in_doubt.iter().filter_map(|key| self.in_doubt_as(key))
+    }
+
+    /// Such an object, where this is one.
+    pub fn in_doubt_as(&self, key: &Key) -> Option<ObjectRef> {
+        let entry = self.entries.get(key)?;
+        entry.is_in_doubt().then(|| key.clone().with_uid(entry.observed().and_then(Kept::uid).as_deref()))
+    }
+
+    /// Objects that may have come to be such since this was asked last: who asks after each event need not look at all.
+    pub fn take_told_doubts(&mut self) -> Vec<Key> {
+        std::mem::take(&mut self.told_doubts)
+    }
+
+    /// An object is to be read again.
+    pub(crate) fn doubt(&mut self, key: &Key) {
+        self.in_doubt.insert(key.clone());
+        self.told_doubts.push(key.clone());
     }
 
     /// Drops what is not to be kept of the assumptions about an object.
@@ -121,7 +135,7 @@ impl State {
     /// Notes whether something is assumed of an object that nobody can tell what became of.
     pub(crate) fn note_doubt(&mut self, key: &Key) {
         if self.entries.get(key).is_some_and(Entry::is_in_doubt) {
-            self.in_doubt.insert(key.clone());
+            self.doubt(key);
         } else if !self.in_doubt.is_empty() {
             self.in_doubt.remove(key);
         }

@@ -103,9 +103,9 @@ impl Entry {
     }
 
     /// Brings what counts up to date; whether that is something else now.
-    pub(crate) fn refresh(&mut self, key: &Key, options: &Options, shapes: &mut Shapes) -> bool {
+    pub(crate) fn refresh(&mut self, key: &Key, check: &Check, shapes: &mut Shapes) -> bool {
         let Some(mut more) = self.more.take() else { return false };
-        let changed = more.refresh(key, self.observed.as_ref(), options, shapes);
+        let changed = more.refresh(key, self.observed.as_ref(), check, shapes);
         if !more.assumed.is_empty() || more.refused.is_some() {
             self.more = Some(more);
         }
@@ -128,7 +128,7 @@ impl Entry {
 // === impl More ===
 
 impl More {
-    fn refresh(&mut self, key: &Key, observed: Option<&Kept>, options: &Options, shapes: &mut Shapes) -> bool {
+    fn refresh(&mut self, key: &Key, observed: Option<&Kept>, check: &Check, shapes: &mut Shapes) -> bool {
         let mut current = observed.cloned();
         for assumption in &self.assumed {
             current = assumption.patch.applied_to(current, shapes);
@@ -148,12 +148,46 @@ impl More {
         let known = self.counted.as_ref().filter(|_| self.refused.is_none());
         let (counted, refused) = match &current {
             Some(object) if known.is_some_and(|known| reads_as(object, known)) => (current.clone(), None),
-            Some(object) => usable(key, object, options),
+            Some(object) => check.usable(key, object),
             None => (None, None),
         };
         let changed = counted != self.counted || refused != self.refused;
         (self.current, self.counted, self.refused) = (current, counted, refused);
         changed
+    }
+}
+
+/// What tells whether an object can be used: a conversion of nothing, of which each object gets a copy. What it begins with is
+/// shared until then.
+pub(crate) struct Check(Builder);
+
+// === impl Check ===
+
+impl Check {
+    pub(crate) fn new(options: Options) -> Self {
+        Check(Builder::new(options))
+    }
+
+    /// What of an object can be used, and what is wrong with it.
+    fn usable(&self, key: &Key, object: &Kept) -> (Option<Kept>, Option<RefusedObject>) {
+        let fault = |object: &Kept| object.add_to(&mut self.0.clone()).err();
+        let Some(error) = fault(object) else { return (Some(object.clone()), None) };
+        if let Kept::Pod(pod) = object
+            && pod.node().is_some()
+            && pod.annotations().is_some()
+        {
+            let bare = Kept::Pod(Arc::new(pod.without_annotations()));
+            if fault(&bare).is_none() {
+                return (Some(bare), Some(RefusedObject::new(key.clone(), &error, CountsAs::WithoutAnnotations)));
+            }
+        }
+        (None, Some(RefusedObject::new(key.clone(), &error, CountsAs::Absent)))
+    }
+}
+
+impl std::fmt::Debug for Check {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Check").finish_non_exhaustive()
     }
 }
 
@@ -176,20 +210,4 @@ fn reads_as(object: &Kept, known: &Kept) -> bool {
         && !known.has_ended()
         && (pod.node == known.node || says_nothing_of_nodes())
         && (are_statuses_alike() || !(given(pod) || given(known)))
-}
-
-/// What of an object can be used, and what is wrong with it.
-fn usable(key: &Key, object: &Kept, options: &Options) -> (Option<Kept>, Option<RefusedObject>) {
-    let fault = |object: &Kept| object.add_to(&mut Builder::new(options.clone())).err();
-    let Some(error) = fault(object) else { return (Some(object.clone()), None) };
-    if let Kept::Pod(pod) = object
-        && pod.node().is_some()
-        && pod.annotations().is_some()
-    {
-        let bare = Kept::Pod(Arc::new(pod.without_annotations()));
-        if fault(&bare).is_none() {
-            return (Some(bare), Some(RefusedObject::new(key.clone(), &error, CountsAs::WithoutAnnotations)));
-        }
-    }
-    (None, Some(RefusedObject::new(key.clone(), &error, CountsAs::Absent)))
 }

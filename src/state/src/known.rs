@@ -7,6 +7,7 @@ use berth_model::{Keyed, KeyedMap};
 
 use crate::entry::Entry;
 use crate::kept::Kept;
+use crate::object::{Name, Named};
 use crate::{Key, Kind, NodeRecord, Object, PodRecord, State, Whole};
 
 impl State {
@@ -38,17 +39,17 @@ impl State {
 
     /// The object of a type, namespace and name as it counts.
     pub fn get_as<T: Whole>(&self, namespace: &str, name: &str) -> Option<&Arc<T>> {
-        self.entries.get(&Key::new(T::KIND, namespace, name))?.current()?.whole()
+        self.entries.get(&Name::new(T::KIND, namespace, name) as &dyn Named)?.current()?.whole()
     }
 
     /// The pod of a namespace and name as it counts.
     pub fn pod(&self, namespace: &str, name: &str) -> Option<&Arc<PodRecord>> {
-        self.entries.get(&Key::new(Kind::Pod, namespace, name))?.current()?.pod()
+        self.entries.get(&Name::new(Kind::Pod, namespace, name) as &dyn Named)?.current()?.pod()
     }
 
     /// The newest version of a pod that was observed, whatever is assumed of it.
     pub fn observed_pod(&self, namespace: &str, name: &str) -> Option<&Arc<PodRecord>> {
-        self.entries.get(&Key::new(Kind::Pod, namespace, name))?.observed()?.pod()
+        self.entries.get(&Name::new(Kind::Pod, namespace, name) as &dyn Named)?.observed()?.pod()
     }
 
     pub(crate) fn of_kind(&self, kind: Kind) -> impl Iterator<Item = (&Key, &Entry)> {
@@ -58,7 +59,7 @@ impl State {
 
     /// The node of a name as it counts.
     pub fn node(&self, name: &str) -> Option<&Arc<NodeRecord>> {
-        self.entries.get(&Key::new(Kind::Node, "", name))?.current()?.node()
+        self.entries.get(&Name::new(Kind::Node, "", name) as &dyn Named)?.current()?.node()
     }
 
     /// All nodes as they count, by name.
@@ -70,6 +71,12 @@ impl State {
     pub fn nodes_with_observed(&self) -> impl Iterator<Item = (&Arc<NodeRecord>, Option<&Arc<NodeRecord>>)> {
         let of_kind = self.of_kind(Kind::Node);
         of_kind.filter_map(|(_, entry)| Some((entry.current()?.node()?, entry.observed().and_then(Kept::node))))
+    }
+
+    /// The node of a name, with the newest version that was observed, whatever is assumed of it.
+    pub fn node_with_observed(&self, name: &str) -> Option<(&Arc<NodeRecord>, Option<&Arc<NodeRecord>>)> {
+        let entry = self.entries.get(&Name::new(Kind::Node, "", name) as &dyn Named)?;
+        Some((entry.current()?.node()?, entry.observed().and_then(Kept::node)))
     }
 
     /// All objects of a kind as they count, by namespace and name. Pods are made from their records ([`State::pods`]).

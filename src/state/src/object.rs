@@ -1,5 +1,6 @@
 //! The objects that decisions are made from: every kind, as clients read it.
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -184,18 +185,79 @@ pub struct ObjectRef {
     pub uid: Option<Arc<str>>,
 }
 
+/// A key by its parts, so that an object can be looked up by texts that are somebody else's.
+pub(crate) trait Named {
+    fn parts(&self) -> (Kind, &str, &str);
+}
+
+/// A key whose texts are somebody else's.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Name<'a>(Kind, &'a str, &'a str);
+
+// === impl Name ===
+
+impl<'a> Name<'a> {
+    /// As [`Key::new`].
+    pub(crate) fn new(kind: Kind, namespace: &'a str, name: &'a str) -> Self {
+        Name(kind, namespace_of(kind, namespace), name)
+    }
+}
+
+impl Named for Name<'_> {
+    fn parts(&self) -> (Kind, &str, &str) {
+        (self.0, self.1, self.2)
+    }
+}
+
+impl Named for Key {
+    fn parts(&self) -> (Kind, &str, &str) {
+        (self.kind, &self.namespace, &self.name)
+    }
+}
+
+impl<'a> Borrow<dyn Named + 'a> for Key {
+    fn borrow(&self) -> &(dyn Named + 'a) {
+        self
+    }
+}
+
+impl PartialEq for dyn Named + '_ {
+    fn eq(&self, other: &Self) -> bool {
+        self.parts() == other.parts()
+    }
+}
+
+impl Eq for dyn Named + '_ {}
+
+impl PartialOrd for dyn Named + '_ {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+// As that of `Key`.
+impl Ord for dyn Named + '_ {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.parts().cmp(&other.parts())
+    }
+}
+
+/// The namespace of kinds that have none is dropped; that of others is `default` where it is empty.
+fn namespace_of(kind: Kind, namespace: &str) -> &str {
+    match (kind.is_namespaced(), namespace) {
+        (false, _) => "",
+        (true, "") => "default",
+        (true, namespace) => namespace,
+    }
+}
+
 // === impl Key ===
 
 impl Key {
     /// The key of an object. The namespace of kinds that have none is dropped; that of others is `default` where it
     /// is empty.
     pub fn new(kind: Kind, namespace: &str, name: &str) -> Self {
-        let namespace = match (kind.is_namespaced(), namespace) {
-            (false, _) => "",
-            (true, "") => "default",
-            (true, namespace) => namespace,
-        };
-        Key { kind, namespace: namespace.into(), name: name.into() }
+        Key { kind, namespace: namespace_of(kind, namespace).into(), name: name.into() }
     }
 
     /// The key of an object; `None` where it has no name.

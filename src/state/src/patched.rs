@@ -9,6 +9,7 @@ use k8s_openapi::api::storage::v1::CSINode;
 use crate::chunked::Chunked;
 use crate::entry::Entry;
 use crate::kept::Kept;
+use crate::object::{Name, Named};
 use crate::rebuild::Built;
 use crate::slots::{Cloud, is_launched, reservation_of};
 use crate::{Key, Kind, Object, State, Whole};
@@ -24,7 +25,7 @@ pub(crate) struct Counted<'s> {
 
 impl<'s> Counted<'s> {
     fn get<T: Whole>(&self, namespace: &str, name: &str) -> Option<&'s T> {
-        let entry = self.entries.get(&Key::new(T::KIND, namespace, name))?;
+        let entry = self.entries.get(&Name::new(T::KIND, namespace, name) as &dyn Named)?;
         entry.counted()?.whole::<T>().map(|object| &**object)
     }
 
@@ -46,12 +47,12 @@ impl<'s> Counted<'s> {
 
 impl Objects for Counted<'_> {
     fn pod(&self, namespace: &str, name: &str) -> Option<PodParts<'_>> {
-        let entry = self.entries.get(&Key::new(Kind::Pod, namespace, name))?;
+        let entry = self.entries.get(&Name::new(Kind::Pod, namespace, name) as &dyn Named)?;
         Some(entry.counted()?.pod()?.parts())
     }
 
     fn node(&self, name: &str) -> Option<Node> {
-        let entry = self.entries.get(&Key::new(Kind::Node, "", name))?;
+        let entry = self.entries.get(&Name::new(Kind::Node, "", name) as &dyn Named)?;
         Some(entry.counted()?.node()?.to_node())
     }
 
@@ -77,7 +78,7 @@ impl Objects for Counted<'_> {
     }
 
     fn free_slots(&self, id: &str, counted: u32) -> u32 {
-        let on_slot = |name: &str| self.entries.get(&Key::new(Kind::NodeClaim, "", name))?.on_slot();
+        let on_slot = |name: &str| self.entries.get(&Name::new(Kind::NodeClaim, "", name) as &dyn Named)?.on_slot();
         let claims = self.cloud.claims_on(id).filter_map(|name| Some(&**on_slot(name)?.whole::<NodeClaim>()?));
         self.cloud.free(id, counted, claims)
     }

@@ -10,7 +10,7 @@ use berth_model::{Cluster, Keyed};
 
 use crate::assume::{Assumption, Progress};
 use crate::chunked::Chunked;
-use crate::entry::Entry;
+use crate::entry::{Check, Entry};
 use crate::event::RefusedObject;
 use crate::kept::Kept;
 use crate::links::Links;
@@ -31,6 +31,7 @@ const MOST_GRAVES: usize = 16_384;
 #[derive(Debug)]
 pub struct State {
     pub(crate) options: Options,
+    check: Check,
     pub(crate) entries: Chunked<Key, Entry>,
     /// What pods have in common.
     shapes: Shapes,
@@ -45,6 +46,8 @@ pub struct State {
     pub(crate) assumptions: BTreeMap<AssumptionId, Key>,
     /// The objects of which something is assumed that nobody can tell what became of.
     pub(crate) in_doubt: BTreeSet<Key>,
+    /// Those that became so since that was asked last.
+    pub(crate) told_doubts: Vec<Key>,
     pub(crate) next_assumption: u64,
     /// The resourceVersion of deletions, and their order.
     pub(crate) graves: BTreeMap<Key, u64>,
@@ -75,6 +78,7 @@ impl State {
         State {
             entries: Chunked::default(),
             shapes: Shapes::new(&Keyed::with_key(options.hash_key)),
+            check: Check::new(options.clone()),
             options,
             cloud: Cloud::default(),
             links: Links::default(),
@@ -82,6 +86,7 @@ impl State {
             listed_at: BTreeMap::new(),
             assumptions: BTreeMap::new(),
             in_doubt: BTreeSet::new(),
+            told_doubts: Vec::new(),
             next_assumption: 0,
             graves: BTreeMap::new(),
             buried: VecDeque::new(),
@@ -171,12 +176,14 @@ impl State {
             options: self.options.clone(),
             entries: self.entries.clone(),
             shapes: Shapes::new(&Keyed::with_key(self.options.hash_key)),
+            check: Check::new(self.options.clone()),
             cloud: self.cloud.clone(),
             links: self.links.clone(),
             listed: self.listed.clone(),
             listed_at: self.listed_at.clone(),
             assumptions: self.assumptions.clone(),
             in_doubt: self.in_doubt.clone(),
+            told_doubts: Vec::new(),
             next_assumption: self.next_assumption,
             graves: BTreeMap::new(),
             buried: VecDeque::new(),
@@ -520,7 +527,7 @@ impl State {
                 for known in entry.assumed_mut().filter(|known| known.id == id) {
                     known.progress = Progress::Unknown;
                 }
-                self.in_doubt.insert(key.clone());
+                self.doubt(&key);
             }
             Outcome::Written { resource_version, uid } => {
                 for known in entry.assumed_mut().filter(|known| known.id == id) {
@@ -544,7 +551,7 @@ impl State {
         let Some(entry) = self.entries.get_mut(key) else { return Touched::default() };
         // Of one that was observed for the first time nothing is known.
         let known = (entry.counted().cloned(), entry.current().cloned());
-        let changed = entry.refresh(key, &self.options, &mut self.shapes);
+        let changed = entry.refresh(key, &self.check, &mut self.shapes);
         self.note(key, changed);
         self.refreshed(key, known, changed)
     }

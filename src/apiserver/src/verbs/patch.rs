@@ -27,7 +27,7 @@ impl Scope<'_> {
         let changed = self.change(name, false, "", &mut |live, now| {
             let live = live.ok_or_else(|| self.not_found(name))?;
             let mut new = patch.apply(live, self.resource.typed())?;
-            self.check_patched(&mut new, &patch, name)?;
+            self.check_patched(&mut new, (live, &patch), name)?;
             self.track(Some(live), &mut new, now);
             Ok(new)
         })?;
@@ -54,13 +54,14 @@ impl Scope<'_> {
     }
 
     /// A patched object is read like a new one; its kind and version may not change.
-    fn check_patched(&self, new: &mut Value, patch: &Patch, name: &str) -> Result<()> {
-        let shown = match patch {
+    fn check_patched(&self, new: &mut Value, (live, patch): (&Value, &Patch), name: &str) -> Result<()> {
+        // As it was before it was read, in words that only a refusal needs.
+        let shown = || match patch {
             Patch::Strategic(patch) => go_text(patch),
-            _ => new.to_string(),
+            _ => patch.apply(live, self.resource.typed()).map_or_else(|_| String::new(), |new| new.to_string()),
         };
         let invalid = |why: &str| {
-            let cause = Cause::invalid("patch", &shown.as_str().into(), why);
+            let cause = Cause::invalid("patch", &shown().as_str().into(), why);
             ApiError::invalid("", "", "", &[cause])
         };
         if !new.is_object() {

@@ -33,7 +33,7 @@ pub(super) fn catalogue(
 
 /// The catalogue in a file with the counts of now.
 pub(super) fn refreshed(file: &Path, region: Option<&str>, profile: Option<&str>) -> Result<Catalogue> {
-    let text = std::fs::read(file).with_context(|| format!("unable to read {}", file.display()))?;
+    let text = berth_manifests::read_file(file).with_context(|| format!("unable to read {}", file.display()))?;
     let catalogue = berth_catalogue::read(&text, &file.display().to_string())?;
     let aws = Aws::connect(region, profile)?;
     let progress = Progress::new(aws.region());

@@ -295,6 +295,13 @@ impl Facts<'_> {
         if status == *before {
             return None;
         }
+        // What stays as it is goes unsaid.
+        for (now, before) in [(&mut status.capacity, &before.capacity), (&mut status.allocatable, &before.allocatable)]
+        {
+            if now == before {
+                now.clear();
+            }
+        }
         let patch = json!({"metadata": {"resourceVersion": self.claim.metadata.resource_version}, "status": status});
         Some(on(Kind::NodeClaim, &self.claim.metadata, Op::MergeStatus(patch)))
     }

@@ -195,25 +195,32 @@ impl Core {
         true
     }
 
-    /// Reads what the state does not know any more.
+    /// Reads what the state does not know any more, as of late.
     fn read_again(&mut self) {
-        let unknown: Vec<ObjectRef> = self.state.to_read_again().collect();
-        for object in unknown {
-            let Some(kind) = own_kind(object.key.kind) else { continue };
-            let key =
-                NamedObject { kind, namespace: object.key.namespace.to_string(), name: object.key.name.to_string() };
-            let job = Job::Reread(key);
-            if !self.queue.is_running(&job) {
-                self.queue.add(job);
-            }
+        for key in self.state.take_told_doubts() {
+            self.read_again_if_in_doubt(&key);
+        }
+        debug_assert!(
+            self.state
+                .to_read_again()
+                .filter_map(|object| reread_of(&object.key))
+                .all(|job| self.queue.is_running(&job) || self.queue.is_to_be_done(&job)),
+            "an object in doubt is not read again"
+        );
+    }
+
+    fn read_again_if_in_doubt(&mut self, key: &berth_state::Key) {
+        if self.state.in_doubt_as(key).is_some()
+            && let Some(job) = reread_of(key)
+            && !self.queue.is_running(&job)
+        {
+            self.queue.add(job);
         }
     }
 
     pub(super) fn reread(&mut self, key: NamedObject) {
-        let unknown = state_kind(key.kind).and_then(|kind| {
-            let key = berth_state::Key::new(kind, &key.namespace, &key.name);
-            self.state.to_read_again().find(|object| object.key == key)
-        });
+        let unknown = state_kind(key.kind)
+            .and_then(|kind| self.state.in_doubt_as(&berth_state::Key::new(kind, &key.namespace, &key.name)));
         match unknown {
             Some(object) => {
                 let uid = object.uid.map(|uid| uid.to_string()).unwrap_or_default();
@@ -235,11 +242,19 @@ impl Core {
             Outcome::NotFound => None,
             _ => return self.queue.fail(job, std::time::Duration::ZERO, now),
         };
-        let object = berth_state::Key::new(kind, &key.namespace, &key.name).with_uid(None);
-        self.apply(Event::Read { object, found }, now);
+        let known_as = berth_state::Key::new(kind, &key.namespace, &key.name);
+        self.apply(Event::Read { object: known_as.clone().with_uid(None), found }, now);
         self.queue.done(&job);
+        // Doubts that came while it was read.
+        self.read_again_if_in_doubt(&known_as);
         self.read_again();
     }
+}
+
+/// The job that reads an object again.
+fn reread_of(key: &berth_state::Key) -> Option<Job> {
+    let kind = own_kind(key.kind)?;
+    Some(Job::Reread(NamedObject { kind, namespace: key.namespace.to_string(), name: key.name.to_string() }))
 }
 
 fn conditions_of(status: Option<&NodeClaimStatus>) -> &[Condition] {

@@ -274,6 +274,8 @@ pub(crate) struct Core {
     garbage: BTreeSet<String>,
     /// The labels that instances have now, by NodeClaim, where it has others.
     relabels: BTreeMap<String, BTreeMap<String, String>>,
+    /// What each NodePool has, as it was counted last, and when ([`View::n_counted`]).
+    pools_have: BTreeMap<String, (u64, pools::Has)>,
     /// NodePools as their nodes were last looked at for drift: generation and hash.
     pools_seen: BTreeMap<String, (Option<i64>, Option<String>)>,
     notices: Notices,
@@ -345,6 +347,7 @@ impl Core {
             pod_events: BTreeMap::new(),
             garbage: BTreeSet::new(),
             relabels: BTreeMap::new(),
+            pools_have: BTreeMap::new(),
             pools_seen: BTreeMap::new(),
             notices: Notices::default(),
             effects: Vec::new(),
@@ -521,8 +524,17 @@ impl Core {
         self.effects.push(Effect::Ask(job, Box::new(question)));
     }
 
+    /// Whether anybody reads what is told.
+    fn is_listened_to(&self) -> bool {
+        !self.options.without_events || tracing::enabled!(tracing::Level::INFO)
+    }
+
     fn tell(&mut self, notice: Notice, now: Timestamp) {
         let disrupted = disrupted(&notice).map(|(name, reason)| (name.to_owned(), reason));
+        // What is counted is told once.
+        if disrupted.is_none() && !self.is_listened_to() {
+            return;
+        }
         if let Some(event) = self.notices.tell(notice, now) {
             if let Some((claim, reason)) = disrupted {
                 self.count_disrupted(&claim, &reason);

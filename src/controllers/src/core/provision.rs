@@ -315,13 +315,17 @@ impl Core {
 
     /// Drops what is remembered of pods that are bound or gone.
     pub(super) fn forget_placed(&mut self) {
-        let waiting: BTreeSet<&str> =
-            self.view.pods.values().filter(|pod| pod.node.is_none()).map(|pod| pod.uid.as_str()).collect();
-        let reservations: BTreeSet<&str> = self.view.reservations.uids().map(|(_, uid)| uid).collect();
-        self.planned.retain(|uid, _| waiting.contains(uid.as_str()) || reservations.contains(uid.as_str()));
-        self.unbindable.retain(|uid, _| waiting.contains(uid.as_str()));
-        let there: BTreeSet<&str> = self.view.pods.uids().map(|(_, uid)| uid).collect();
-        self.starting.retain(|uid, _| there.contains(uid.as_str()));
+        if !(self.planned.is_empty() && self.unbindable.is_empty()) {
+            let waiting: BTreeSet<&str> =
+                self.view.pods.values().filter(|pod| pod.node.is_none()).map(|pod| pod.uid.as_str()).collect();
+            let reservations: BTreeSet<&str> = self.view.reservations.uids().map(|(_, uid)| uid).collect();
+            self.planned.retain(|uid, _| waiting.contains(uid.as_str()) || reservations.contains(uid.as_str()));
+            self.unbindable.retain(|uid, _| waiting.contains(uid.as_str()));
+        }
+        if !self.starting.is_empty() {
+            let there: BTreeSet<&str> = self.view.pods.uids().map(|(_, uid)| uid).collect();
+            self.starting.retain(|uid, _| there.contains(uid.as_str()));
+        }
         self.forget_own_bindings();
     }
 

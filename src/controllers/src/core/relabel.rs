@@ -32,8 +32,8 @@ impl Core {
                         && conditions::is_true(&status.conditions, conditions::REGISTERED)
                 });
             // An instance that does not say how it is paid for takes no label away.
-            let differs = instance.labels.contains_key(labels::CAPACITY_TYPE)
-                && !changes(&claim.metadata, &instance.labels).is_empty();
+            let differs =
+                instance.labels.contains_key(labels::CAPACITY_TYPE) && differ(&claim.metadata, &instance.labels);
             if is_its && differs && claim.metadata.deletion_timestamp.is_none() && self.admits(claim, &instance.labels)
             {
                 self.relabels.insert(name.clone(), instance.labels.clone());
@@ -143,11 +143,22 @@ impl Core {
     }
 }
 
+/// The labels that say what an instance is bought as.
+fn bought_as() -> impl Iterator<Item = &'static str> {
+    labels::RESERVATION_IDS.into_iter().chain([labels::CAPACITY_TYPE])
+}
+
+/// Whether an object's labels say something else of what its instance is bought as.
+fn differ(metadata: &ObjectMeta, wanted: &Labels) -> bool {
+    let known = metadata.labels.as_ref();
+    bought_as().any(|key| known.and_then(|known| known.get(key)) != wanted.get(key))
+}
+
 /// What must change of an object's labels for what its instance is bought as; `None` takes a label away.
 fn changes(metadata: &ObjectMeta, wanted: &Labels) -> BTreeMap<String, Option<String>> {
     let none = Labels::new();
     let known = metadata.labels.as_ref().unwrap_or(&none);
-    let keys: BTreeSet<&str> = labels::RESERVATION_IDS.into_iter().chain([labels::CAPACITY_TYPE]).collect();
+    let keys: BTreeSet<&str> = bought_as().collect();
     let differs = keys.into_iter().filter(|key| known.get(*key) != wanted.get(*key));
     differs.map(|key| (key.to_owned(), wanted.get(key).cloned())).collect()
 }

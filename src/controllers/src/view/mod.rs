@@ -47,6 +47,8 @@ pub(crate) struct View {
     idle_nodes: BTreeSet<String>,
     nodes_by_provider_id: BTreeMap<String, BTreeSet<String>>,
     claims_by_provider_id: BTreeMap<String, BTreeSet<String>>,
+    /// How often what NodePools have changed.
+    n_counted: u64,
     attachments_by_node: BTreeMap<String, BTreeSet<String>>,
     reservations_by_node: BTreeMap<String, BTreeSet<String>>,
     /// Nodes that are not ready.
@@ -169,6 +171,7 @@ impl View {
                 let pool = pool_of(&claim.metadata).map(str::to_owned);
                 if let Put::Taken(before) = self.claims.put(name.clone(), &uid, version, Arc::clone(&claim)) {
                     let is_counted_alike = before.as_ref().is_some_and(|before| is_counted_alike(before, &claim));
+                    self.n_counted += u64::from(!is_counted_alike);
                     let pool = pool.filter(|_| !is_counted_alike);
                     let before = before.as_deref().and_then(claim_provider_id).cloned();
                     move_index(&mut self.claims_by_provider_id, before.as_ref(), now.as_ref(), &name);
@@ -260,6 +263,7 @@ impl View {
             }
             Kind::NodeClaim => {
                 if let Some(claim) = self.claims.take(&name, uid) {
+                    self.n_counted += 1;
                     let id = claim_provider_id(&claim);
                     move_index(&mut self.claims_by_provider_id, id, None, &name);
                     concerned.extend(self.nodes_of(id.map(String::as_str)).map(|node| Concerns::Node(node.to_owned())));
@@ -335,6 +339,11 @@ impl View {
     /// Whether a node has pods that would have to move, were it to go.
     pub(crate) fn has_moving_pods(&self, node: &str) -> bool {
         self.n_moving.contains_key(node)
+    }
+
+    /// A number that is another one whenever a NodePool may have something else.
+    pub(crate) fn n_counted(&self) -> u64 {
+        self.n_counted
     }
 
     /// The nodes that have none.

@@ -68,6 +68,8 @@ struct Search<'s> {
     baseline: Option<Baseline>,
     /// Commands that were carried out.
     played: Played,
+    /// Nodes that have changed since they were surveyed, by name.
+    changed: BTreeSet<String>,
     /// Nodes that are to go, with the taint that keeps pods off them.
     leaving: BTreeMap<ObjectRef, Played>,
     /// Where pods go that move now, by node.
@@ -122,6 +124,7 @@ impl<'s> Search<'s> {
             survey,
             baseline: None,
             played: Played::default(),
+            changed: BTreeSet::new(),
             leaving: BTreeMap::new(),
             moves: ExpectedNodes::new(),
             commands: Vec::new(),
@@ -206,7 +209,7 @@ impl<'s> Search<'s> {
             lower_bound: self.lower_bound,
             what_ifs: self.what_ifs,
             asked: self.asked,
-            faults: self.survey.faults,
+            faults: self.survey.faults(),
             is_cut_off,
             commands: self.commands,
         }
@@ -495,6 +498,7 @@ impl<'s> Search<'s> {
                 return Ok(false);
             };
             places = played.take_places();
+            self.changed.extend(played.take_changed());
             self.played.merge(played);
         }
         if self.options.only_now {
@@ -524,7 +528,8 @@ impl<'s> Search<'s> {
             || self.baseline.as_ref().is_some_and(|baseline| !baseline.launches_nothing());
         self.baseline = None;
         if !self.options.only_empty {
-            self.survey = Survey::of(self.state, &self.prices, self.options, self.now);
+            let changed = std::mem::take(&mut self.changed);
+            self.survey.refresh(self.state, &changed, &self.prices, self.options, self.now);
         }
         Ok(true)
     }

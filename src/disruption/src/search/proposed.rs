@@ -230,6 +230,7 @@ impl Search<'_> {
         known.spec.get_or_insert_default().taints.get_or_insert_default().push(taint);
         let mut played = Played::default();
         played.assume(self.state, node, Patch::Update(Object::from(known)));
+        self.changed.extend(played.take_changed());
         self.leaving.insert(node.clone(), played);
         self.baseline = None;
     }
@@ -238,6 +239,7 @@ impl Search<'_> {
     pub(super) fn let_pods_come(&mut self, node: &ObjectRef) {
         if let Some(tainted) = self.leaving.remove(node) {
             tainted.undo(self.state);
+            self.changed.insert(node.key.name.to_string());
             self.baseline = None;
         }
     }

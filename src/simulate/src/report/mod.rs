@@ -56,7 +56,7 @@ impl Report {
     /// # Errors
     /// The file begins as a report, and is none.
     pub fn read(path: &Path) -> Result<Option<Self>, SimulateError> {
-        let Ok(text) = std::fs::read_to_string(path) else { return Ok(None) };
+        let Ok(text) = berth_manifests::read_text(path) else { return Ok(None) };
         let is_report =
             serde_json::from_str::<serde_json::Value>(&text).is_ok_and(|read| read.get("variants").is_some());
         if !is_report {

@@ -114,7 +114,15 @@ impl Core {
 
     pub(in crate::core) fn options_to_renew(&mut self, id: u64, now: Timestamp) -> berth_disruption::Options {
         let undecided = self.disrupting.undecided_but(id);
-        berth_disruption::Options { undecided, ..self.disruption_options(now) }
+        let Some((nodes, method, _)) = self.disrupting.step_of(id) else {
+            return berth_disruption::Options { undecided, ..self.disruption_options(now) };
+        };
+        let options = if berth_disruption::needs_all(&self.state, &nodes, method) {
+            self.disruption_options(now)
+        } else {
+            self.options_for(&nodes, now)
+        };
+        berth_disruption::Options { undecided, ..options }
     }
 
     /// A command was decided anew elsewhere; where that does not hold any more, it is once again.

@@ -19,7 +19,7 @@ use inherited::Inherited;
 pub(crate) use look::{Found, Look};
 use rest::{Looked, Rest};
 
-use berth_decisions::Launch;
+use berth_decisions::{ExpectedNodes, Launch};
 use berth_disruption::{Disruption, Method};
 use berth_model::Money;
 use berth_state::{ObjectRef, State};
@@ -163,6 +163,11 @@ impl Disrupting {
     /// Whether a NodeClaim is to go by a command.
     pub(super) fn takes(&self, claim: &str) -> bool {
         self.commands.values().flat_map(|command| &command.nodes).any(|going| going.claim == claim)
+    }
+
+    /// NodeClaims that were created in place of nodes that go.
+    fn replacements(&self) -> BTreeSet<&String> {
+        self.commands.values().flat_map(|command| &command.replacements).collect()
     }
 
     /// Whether nodes may be looked at: each command knows what it launches.
@@ -366,7 +371,26 @@ impl Core {
 
     /// How nodes are looked at now, and which are not.
     pub(super) fn disruption_options(&mut self, now: Timestamp) -> berth_disruption::Options {
-        berth_disruption::Options { kept: self.kept_nodes(now), ..self.options_for_all(now) }
+        let options = self.options_for_all(now);
+        let kept = self.kept_nodes(&options.decisions.expected, now);
+        let nodes = &self.view.nodes;
+        self.disrupting.put_back.retain(|node, _| nodes.get(node).is_some());
+        self.disrupting.told.retain(|node, _| nodes.get(node).is_some());
+        berth_disruption::Options { kept, ..options }
+    }
+
+    /// The same for who asks about these nodes alone.
+    fn options_for(&mut self, nodes: &[ObjectRef], now: Timestamp) -> berth_disruption::Options {
+        let options = self.options_for_all(now);
+        let replacements = self.disrupting.replacements();
+        let name = |node: &ObjectRef| node.key.name.to_string();
+        let known = nodes.iter().filter_map(|node| Some((name(node), self.view.nodes.get(&name(node))?)));
+        let kept = known.filter_map(|(name, node)| {
+            let why = self.why_kept((&name, node), &replacements, &options.decisions.expected, now)?;
+            Some((name, why))
+        });
+        let kept = kept.collect();
+        berth_disruption::Options { kept, ..options }
     }
 
     /// How nodes are looked at now, where none is kept from it.
@@ -398,40 +422,47 @@ impl Core {
     }
 
     /// Nodes that are not looked at, by name, and why.
-    fn kept_nodes(&mut self, now: Timestamp) -> BTreeMap<String, String> {
-        let mut kept = BTreeMap::new();
-        let replacements: BTreeSet<&String> =
-            self.disrupting.commands.values().flat_map(|command| &command.replacements).collect();
-        let expected = self.expected_pods(now);
-        for (name, node) in self.view.nodes.iter() {
-            let claim = self.view.claims_of_node(node).next();
-            let claim_name = claim.and_then(|claim| claim.metadata.name.as_ref());
-            let why = if claim.is_some_and(|claim| !self.serves(claim)) {
-                Some("its NodeClaim is not this cloud's".to_owned())
-            } else if !is_ready(node) {
-                Some("node is not ready".to_owned())
-            } else if claim_name.is_some_and(|claim| replacements.contains(claim)) {
-                Some("pods of nodes that it replaces are about to come".to_owned())
-            } else if claim_name.is_some_and(|claim| self.disrupting.inherited.has(claim))
-                && !self.view.has_moving_pods(name)
-            {
-                Some("it was launched for pods of other nodes, which are looked at first".to_owned())
-            } else if self.is_expected(name) || expected.contains_key(name.as_str()) {
-                Some("node is nominated for a pending pod".to_owned())
-            } else if let Some(why) = self.anothers_room(name) {
-                Some(why)
-            } else {
-                // What could not be moved has gone meanwhile where the node is empty.
-                let has_pods = self.view.pods_on(name).any(|pod| !pod.is_of_daemon_set && !pod.is_static);
-                let put_back = self.disrupting.put_back.get(name).filter(|known| has_pods && known.until > now);
-                put_back.map(|known| format!("its disruption came to nothing and is tried again later: {}", known.why))
-            };
-            kept.extend(why.map(|why| (name.clone(), why)));
+    fn kept_nodes(&self, expected: &ExpectedNodes, now: Timestamp) -> BTreeMap<String, String> {
+        let replacements = self.disrupting.replacements();
+        let nodes = self.view.nodes.iter();
+        let kept = nodes.filter_map(|(name, node)| {
+            let why = self.why_kept((name, node), &replacements, expected, now)?;
+            Some((name.clone(), why))
+        });
+        kept.collect()
+    }
+
+    /// Why a node is not looked at.
+    fn why_kept(
+        &self,
+        (name, node): (&String, &Node),
+        replacements: &BTreeSet<&String>,
+        expected: &ExpectedNodes,
+        now: Timestamp,
+    ) -> Option<String> {
+        let claim = self.view.claims_of_node(node).next();
+        let claim_name = claim.and_then(|claim| claim.metadata.name.as_ref());
+        if claim.is_some_and(|claim| !self.serves(claim)) {
+            Some("its NodeClaim is not this cloud's".to_owned())
+        } else if !is_ready(node) {
+            Some("node is not ready".to_owned())
+        } else if claim_name.is_some_and(|claim| replacements.contains(claim)) {
+            Some("pods of nodes that it replaces are about to come".to_owned())
+        } else if claim_name.is_some_and(|claim| self.disrupting.inherited.has(claim))
+            && !self.view.has_moving_pods(name)
+        {
+            Some("it was launched for pods of other nodes, which are looked at first".to_owned())
+        } else if self.is_expected(name) || expected.contains_key(name.as_str()) {
+            Some("node is nominated for a pending pod".to_owned())
+        } else if let Some(why) = self.anothers_room(name) {
+            Some(why)
+        } else {
+            let put_back = self.disrupting.put_back.get(name).filter(|known| known.until > now)?;
+            // What could not be moved has gone meanwhile where the node is empty.
+            let has_pods = self.view.pods_on(name).any(|pod| !pod.is_of_daemon_set && !pod.is_static);
+            let why = &put_back.why;
+            has_pods.then(|| format!("its disruption came to nothing and is tried again later: {why}"))
         }
-        let nodes = &self.view.nodes;
-        self.disrupting.put_back.retain(|node, _| nodes.get(node).is_some());
-        self.disrupting.told.retain(|node, _| nodes.get(node).is_some());
-        kept
     }
 
     /// Begins a command, if this process knows each of its nodes.

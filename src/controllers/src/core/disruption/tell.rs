@@ -34,6 +34,9 @@ impl Core {
 
     /// Tells why nodes stay, each once while that stays so.
     pub(super) fn tell_kept(&mut self, kept: &[Kept], now: Timestamp) {
+        if !self.is_listened_to() {
+            return;
+        }
         for node in kept {
             let name = node.node.key.name.to_string();
             let reason = match node.why {
