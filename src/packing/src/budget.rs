@@ -40,6 +40,8 @@ pub struct Budget {
     pub prices: usize,
     /// What may stay open between the bound and the master's value, relative.
     pub gap: f64,
+    /// Steps in which a small problem may be solved whole, by trying all packings; 0 for none.
+    pub whole: u64,
 }
 
 impl Default for Budget {
@@ -62,6 +64,7 @@ impl Default for Budget {
             proofs: 20,
             prices: 0,
             gap: 1e-3,
+            whole: 0,
         }
     }
 }

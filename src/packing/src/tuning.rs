@@ -229,14 +229,20 @@ pub(crate) mod interior {
     pub(crate) const BLOCK: usize = 4;
 }
 
-/// Small problems solved whole: how much is tried. Larger: more problems have a bound that is exact, each taking longer.
+/// Small problems solved whole: how much is tried at most. Larger: more problems are solved, each taking longer. The steps of
+/// the search itself are in `Budget::whole`.
 pub(crate) mod whole {
-    /// Ways in which items can be left, at most.
-    pub(crate) const MOST_LEFTS: usize = 1024;
-    /// Patterns that are tried in bins, at most.
+    /// Items in all.
+    pub(crate) const MOST_ITEMS: u64 = 200;
+    /// Ways in which items can be left.
+    pub(crate) const MOST_LEFTS: usize = 8192;
+    /// Patterns that are tried in bins, and how many steps each counts.
     pub(crate) const MOST_PATTERNS: usize = 300_000;
-    /// Steps from pattern to pattern, at most.
-    pub(crate) const MOST_STEPS: usize = 2_000_000;
+    pub(crate) const STEPS_PER_PATTERN: u64 = 2;
+    /// Stocks that count one step more, each time that what is left of them is looked up.
+    pub(crate) const STOCKS_PER_STEP: u64 = 8;
     /// By how much more than there is may be drawn from a stock, relative: errors of sums make no packing impossible.
     pub(crate) const STOCK_TOLERANCE: f64 = 1e-9;
+    /// Costs that differ by no more than this, relative, are equal.
+    pub(crate) const TIED: f64 = 1e-12;
 }

@@ -61,8 +61,18 @@ impl Workload {
     }
 }
 
+/// Steps in which a small problem may be solved whole: some hundredths of a second, and up to a second.
+const WHOLE: u64 = 300_000;
+const WHOLE_AT_HIGH: u64 = 6_000_000;
+
 /// How much work the search for a plan may do.
 pub(super) fn budget(effort: Effort, workload: Workload) -> Budget {
+    let whole = if effort == Effort::High { WHOLE_AT_HIGH } else { WHOLE };
+    Budget { whole, ..beyond_small(effort, workload) }
+}
+
+// The same where a problem is not solved whole.
+fn beyond_small(effort: Effort, workload: Workload) -> Budget {
     match (effort, workload) {
         (Effort::Low | Effort::Default, Workload::Diverse | Workload::ManyMixed | Workload::ManyDiverse) => Budget {
             work: 80_000,
@@ -79,7 +89,7 @@ pub(super) fn budget(effort: Effort, workload: Workload) -> Budget {
             ..Budget::default()
         },
         (Effort::Low | Effort::Default, Workload::VeryManyDiverse) => {
-            Budget { rounds: 1, fills: 1, repairs: 0, ..budget(effort, Workload::Diverse) }
+            Budget { rounds: 1, fills: 1, repairs: 0, ..beyond_small(effort, Workload::Diverse) }
         }
         (Effort::Low | Effort::Default, Workload::Large) => Budget {
             work: 80_000,
@@ -107,7 +117,7 @@ pub(super) fn budget(effort: Effort, workload: Workload) -> Budget {
             ..Budget::default()
         },
         (Effort::High, Workload::ManyDiverse | Workload::VeryManyDiverse) => {
-            Budget { fills: 8, dives: 0, repairs: 30, ..budget(effort, Workload::Diverse) }
+            Budget { fills: 8, dives: 0, repairs: 30, ..beyond_small(effort, Workload::Diverse) }
         }
         (Effort::High, Workload::Diverse) => Budget {
             work: 200_000,
@@ -147,9 +157,9 @@ pub(super) fn budget(effort: Effort, workload: Workload) -> Budget {
 
 /// How much work the search for a bound may do.
 pub(crate) fn bound_budget(workload: Workload) -> Budget {
-    match workload {
+    let budget = match workload {
         Workload::Diverse | Workload::ManyDiverse | Workload::VeryManyDiverse => {
-            Budget { rounds: 200, fills: 0, ..budget(Effort::High, Workload::Diverse) }
+            Budget { rounds: 200, fills: 0, ..beyond_small(Effort::High, Workload::Diverse) }
         }
         Workload::Alike | Workload::Large | Workload::ManyMixed => Budget {
             work: 800_000,
@@ -162,5 +172,6 @@ pub(crate) fn bound_budget(workload: Workload) -> Budget {
             prices: 1_500,
             ..Budget::default()
         },
-    }
+    };
+    Budget { whole: WHOLE_AT_HIGH, ..budget }
 }
