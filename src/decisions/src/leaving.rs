@@ -60,24 +60,8 @@ impl<'s> Leaving<'s> {
         anti_affinity(pod).any(|term| {
             share_domain(node, of, &term.topology_key)
                 && term.label_selector.as_ref().is_some_and(|selector| other.is_selected_by(selector))
-                && self.is_in_scope(term, pod, other)
+                && is_in_scope(self.state, term, pod, other)
         })
-    }
-
-    /// Whether a term of a pod is about the namespace of another pod.
-    fn is_in_scope(&self, term: &PodAffinityTerm, pod: &PodRecord, other: &PodRecord) -> bool {
-        let named = term.namespaces.as_deref().unwrap_or_default();
-        if named.iter().any(|name| name == other.namespace()) {
-            return true;
-        }
-        match &term.namespace_selector {
-            Some(selector) => {
-                let namespace = self.state.get_as::<Namespace>("", other.namespace());
-                let labels = namespace.and_then(|namespace| namespace.metadata.labels.as_ref());
-                berth_state::selects(selector, labels)
-            }
-            None => named.is_empty() && pod.namespace() == other.namespace(),
-        }
     }
 
     fn share_exclusive_claim(&self, pod: &PodRecord, other: &PodRecord) -> bool {
@@ -86,6 +70,22 @@ impl<'s> Leaving<'s> {
                 let claim = self.state.get_as::<PersistentVolumeClaim>(pod.namespace(), name);
                 claims(other).any(|of_other| of_other == name) && claim.is_some_and(is_of_one_pod)
             })
+    }
+}
+
+/// Whether a term of a pod is about the namespace of another pod.
+pub(crate) fn is_in_scope(state: &State, term: &PodAffinityTerm, pod: &PodRecord, other: &PodRecord) -> bool {
+    let named = term.namespaces.as_deref().unwrap_or_default();
+    if named.iter().any(|name| name == other.namespace()) {
+        return true;
+    }
+    match &term.namespace_selector {
+        Some(selector) => {
+            let namespace = state.get_as::<Namespace>("", other.namespace());
+            let labels = namespace.and_then(|namespace| namespace.metadata.labels.as_ref());
+            berth_state::selects(selector, labels)
+        }
+        None => named.is_empty() && pod.namespace() == other.namespace(),
     }
 }
 

@@ -140,3 +140,45 @@ fn a_spread_counts_who_gives_way_until_it_has_stopped() {
     assert_eq!(bound("a", json!({}), spread("others", "DoNotSchedule")), ["n"]);
     assert_eq!(bound("b", json!({}), spread("old", "DoNotSchedule")), ["n"]);
 }
+
+/// Where `new` is bound while `urgent` waits on a node of zone c for somebody to make way, with one of its like in zone a.
+fn bound_beside_who_waits(more: Vec<Object>, new: Value) -> Vec<String> {
+    let owner = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "1", "controller": true}]);
+    let mut old = on("full", json!({}), false);
+    merge(&mut old, json!({"spec": {"priority": 0}, "metadata": {"ownerReferences": owner}}));
+    let urgent = json!({"spec": {"priority": 1000, "nodeSelector": {"for": "urgent"}}});
+    let mut objects = vec![
+        mk_node("full", "2", &json!({ZONE: "c", "for": "urgent"})),
+        in_zone("n", "a"),
+        mk_pod("old", "2", old),
+        labelled("urgent", urgent),
+        labelled("there", on("n", json!({"metadata": {"labels": {"app": "urgent"}}}), false)),
+        labelled("new", new),
+    ];
+    objects.extend(more);
+    let decision = decide(&mut state_of(&objects), &full(), NOW).unwrap();
+    assert!(decision.nominations.iter().any(|nomination| nomination.object == pod_ref("urgent")));
+    let of_new = decision.bindings.iter().filter(|binding| binding.object == pod_ref("new"));
+    of_new.map(|binding| binding.node.key.name.to_string()).collect()
+}
+
+/// The regression: who waited for others to make way was there for whoever was decided about after that.
+#[test]
+fn nobody_is_bound_who_counts_on_a_pod_that_waits_for_others_to_make_way() {
+    let spread = |app: &str, selector: Value| {
+        json!({"metadata": {"labels": {"app": "urgent"}}, "spec": {"nodeSelector": selector, "topologySpreadConstraints": [{
+            "maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": {"app": app}}}]}})
+    };
+    let bound = bound_beside_who_waits;
+    assert!(bound(vec![], spread("urgent", json!({}))).is_empty(), "two would be in zone a, and none in c");
+    assert_eq!(bound(vec![], spread("others", json!({}))), ["n"]);
+    assert_eq!(bound(vec![], spread("urgent", json!({ZONE: "a"}))), ["n"], "it is spread over zone a alone");
+    let beside = |zone: &str| {
+        json!({"spec": {"nodeSelector": {ZONE: zone}, "affinity": {"podAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [
+                {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "urgent"}}}]}}}})
+    };
+    assert!(bound(vec![in_zone("m", "c")], beside("c")).is_empty(), "nobody is in zone c yet");
+    assert_eq!(bound(vec![in_zone("m", "c")], beside("a")), ["n"]);
+}
