@@ -73,6 +73,10 @@ pub(crate) mod compact {
     pub(crate) const LOOSE: f64 = 0.01;
     /// How exactly it is solved, relative.
     pub(crate) const TOLERANCE: f64 = 1e-7;
+    /// The same, and multiplications of one factorisation, where it is solved for its prices alone, of the classes of bins that
+    /// promise most. Larger: prices that are nearer to those of all classes, and take longer.
+    pub(crate) const PRICES_TOLERANCE: f64 = 1e-4;
+    pub(crate) const PRICES_WORK: usize = 100_000_000;
 }
 
 /// Which bins to empty.
@@ -194,6 +198,25 @@ pub(crate) mod repair {
     pub(crate) const CHEAPER: f64 = 1e-7;
     /// Repairs that fail one after the other before they end.
     pub(crate) const FAILURES: u32 = 8;
+}
+
+/// Ruin and recreate.
+pub(crate) mod ruin {
+    /// Bins that a plan may have.
+    pub(crate) const MOST_BINS: u64 = 20_000;
+    /// Bins that are emptied at once, at most.
+    pub(crate) const BINS: usize = 6;
+    /// Types of bins that are filled anew.
+    pub(crate) const TYPES: usize = 16;
+    /// By how much dual prices are changed by chance, at most, relative.
+    pub(crate) const NOISE: f64 = 0.4;
+    /// What each resource of a bin is worth beyond its multipliers, as a share of the bin's cost.
+    pub(crate) const EVEN: f64 = 0.02;
+    /// By how much dearer a plan may become in a turn at first and in the end, in bins of average cost.
+    pub(crate) const WARM: f64 = 0.01;
+    pub(crate) const COLD: f64 = 0.0005;
+    /// Items from which bins of a new plan are filled.
+    pub(crate) const ITEMS: usize = 500;
 }
 
 /// Branch and bound over the columns of a repair.

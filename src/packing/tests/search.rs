@@ -170,6 +170,8 @@ fn budgets() -> impl Strategy<Value = Budget> {
         Just(proved),
         Just(Budget { fills: 3, types: 2, ..quick }),
         Just(Budget { fills: 2, types: 2, dives: 0, repairs: 4, ..Budget::default() }),
+        Just(Budget { fills: 2, types: 2, dives: 0, ruins: 20_000, ..Budget::default() }),
+        Just(Budget { ruins: 20_000, ..quick }),
         Just(Budget { steps: 2, ..Budget::default() }),
         Just(Budget::default())
     ]
@@ -244,6 +246,15 @@ proptest! {
         let (once, again) = (search(&problem, &[], quick), search(&problem, &[], Budget { repairs: 6, ..quick }));
         prop_assert_eq!(left(&once), left(&again));
         prop_assert!(problem.cost_of(&again.plan) <= problem.cost_of(&once.plan) + 1e-9);
+    }
+
+    #[test]
+    fn filling_some_bins_anew_makes_no_plan_dearer(problem in problems()) {
+        let quick = Budget { rounds: 3, fills: 2, dives: 0, steps: 3, nodes: 0, proofs: 0, ..Budget::default() };
+        let left = |answer: &Answer| problem.left_by(&answer.plan).iter().sum::<u32>();
+        let (once, again) = (search(&problem, &[], quick), search(&problem, &[], Budget { ruins: 20_000, ..quick }));
+        prop_assert!(left(&again) <= left(&once));
+        prop_assert!(left(&again) < left(&once) || problem.cost_of(&again.plan) <= problem.cost_of(&once.plan) + 1e-9);
     }
 
     #[test]
@@ -485,4 +496,26 @@ fn items_that_are_all_different_have_a_bound_before_many_rounds() {
     let cheapest = problem.bins.iter().map(|bin| bin.cost / sum(&bin.room)).fold(f64::INFINITY, f64::min);
     let filled: f64 = problem.items.iter().map(|item| sum(&item.size)).sum::<f64>() * cheapest;
     assert!(least <= cost && least > filled * 0.98, "{least} of {cost}, where items fill {filled}");
+}
+
+#[test]
+fn items_that_are_all_different_are_packed_nearer_to_the_bound_by_filling_some_bins_anew() {
+    let problem = all_different(200);
+    let budget = Budget {
+        rounds: 6,
+        types: 64,
+        fills: 2,
+        exact_fills: false,
+        dives: 0,
+        repairs: 4,
+        steps: 40,
+        deep_steps: 0,
+        nodes: 0,
+        proofs: 0,
+        ..Budget::default()
+    };
+    let cost = |ruins: u64| problem.cost_of(&search(&problem, &[], Budget { ruins, ..budget }).plan);
+    let (once, anew, longer) = (cost(0), cost(1), cost(10_000_000));
+    assert!(anew < once * 0.98, "{anew} by the prices of the compact program, {once} by those of a few rounds");
+    assert!(longer <= anew, "{longer} after many small changes, {anew} before");
 }

@@ -61,6 +61,10 @@ impl Workload {
     }
 }
 
+/// Amounts of resources that ruin and recreate looks at: half a second, and some four seconds.
+const RUINS: u64 = 100_000_000;
+const RUINS_AT_HIGH: u64 = 1_000_000_000;
+
 /// Steps in which a small problem may be solved whole: some hundredths of a second, and up to a second.
 const WHOLE: u64 = 300_000;
 const WHOLE_AT_HIGH: u64 = 6_000_000;
@@ -82,6 +86,7 @@ fn beyond_small(effort: Effort, workload: Workload) -> Budget {
             exact_fills: false,
             dives: 0,
             repairs: 4,
+            ruins: RUINS,
             steps: 40,
             deep_steps: 0,
             nodes: 0,
@@ -89,7 +94,7 @@ fn beyond_small(effort: Effort, workload: Workload) -> Budget {
             ..Budget::default()
         },
         (Effort::Low | Effort::Default, Workload::VeryManyDiverse) => {
-            Budget { rounds: 1, fills: 1, repairs: 0, ..beyond_small(effort, Workload::Diverse) }
+            Budget { rounds: 1, fills: 1, repairs: 0, ruins: 0, ..beyond_small(effort, Workload::Diverse) }
         }
         (Effort::Low | Effort::Default, Workload::Large) => Budget {
             work: 80_000,
@@ -117,7 +122,7 @@ fn beyond_small(effort: Effort, workload: Workload) -> Budget {
             ..Budget::default()
         },
         (Effort::High, Workload::ManyDiverse | Workload::VeryManyDiverse) => {
-            Budget { fills: 8, dives: 0, repairs: 30, ..beyond_small(effort, Workload::Diverse) }
+            Budget { fills: 8, dives: 0, repairs: 30, ruins: RUINS_AT_HIGH, ..beyond_small(effort, Workload::Diverse) }
         }
         (Effort::High, Workload::Diverse) => Budget {
             work: 200_000,
@@ -128,6 +133,7 @@ fn beyond_small(effort: Effort, workload: Workload) -> Budget {
             dive_rounds: 2,
             share: 0.08,
             repairs: 10,
+            ruins: RUINS_AT_HIGH,
             steps: 60,
             deep_steps: 4_000_000,
             nodes: 0,
@@ -159,7 +165,7 @@ fn beyond_small(effort: Effort, workload: Workload) -> Budget {
 pub(crate) fn bound_budget(workload: Workload) -> Budget {
     let budget = match workload {
         Workload::Diverse | Workload::ManyDiverse | Workload::VeryManyDiverse => {
-            Budget { rounds: 200, fills: 0, ..beyond_small(Effort::High, Workload::Diverse) }
+            Budget { rounds: 200, fills: 0, ruins: 0, ..beyond_small(Effort::High, Workload::Diverse) }
         }
         Workload::Alike | Workload::Large | Workload::ManyMixed => Budget {
             work: 800_000,
