@@ -232,7 +232,6 @@ impl Loader {
             warnings: self.warnings,
         };
         simulation.check_steps()?;
-        simulation.check_names()?;
         let known = simulation.reservation_ids();
         for id in scenario.reservation_prices.keys().filter(|id| !known.contains(*id)) {
             let place = simulation.file.place(&format!("reservationPrices.{id}"));
@@ -244,6 +243,7 @@ impl Loader {
             let message = format!("found {pods} pods at the same time, expected at most {MOST_PODS}");
             SimulateError::Step { place, message }
         })?;
+        simulation.check_names()?;
         Ok(simulation)
     }
 

@@ -212,7 +212,7 @@ fn mistakes_name_file_line_field_and_what_was_expected() {
     folder.write(
         "twice.jsonl",
         "{\"apiVersion\":\"berth.sh/v1alpha1\",\"kind\":\"Trace\"}\n\
-         {\"template\":\"t\",\"pod\":{\"metadata\":{\"namespace\":\"jobs\"},\"spec\":{\"containers\":[]}}}\n\
+         {\"template\":\"t\",\"pod\":{\"metadata\":{\"namespace\":\"jobs\"},\"spec\":{\"containers\":[{\"name\":\"c\",\"image\":\"i\"}]}}}\n\
          {\"at\":1,\"create\":\"t\",\"name\":\"a\",\"runsFor\":60}\n\
          {\"at\":60,\"create\":\"t\",\"name\":\"a\"}\n",
     );
@@ -459,9 +459,9 @@ fn what_will_not_happen_and_what_is_not_there_is_warned_of() {
 #[test]
 fn what_cannot_be_done_when_its_time_comes_names_the_event() {
     let folder = Folder::new("later");
-    let text = scenario("on-demand", 0, "events:\n- {at: 1m, scale: {name: none, replicas: 1}}\n");
+    let text = scenario("on-demand", 0, "events:\n- {at: 1m, scale: {kind: ReplicaSet, name: none, replicas: 1}}\n");
     let error = read(&folder, &text).run().unwrap_err().to_string();
-    assert!(error.contains("scenario.yaml:30: events[0]: unable to scale Deployment default/none"), "{error}");
+    assert!(error.contains("scenario.yaml:30: events[0]: unable to scale ReplicaSet default/none"), "{error}");
 }
 
 #[test]

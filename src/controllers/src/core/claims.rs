@@ -17,7 +17,7 @@ use crate::write::{Op, Write};
 impl Core {
     pub(super) fn step_claim(&mut self, name: &str, now: Timestamp) {
         let job = Job::Claim(name.to_owned());
-        let Some(claim) = self.view.claims.get(&name.to_owned()).cloned() else {
+        let Some(claim) = self.view.claims.get(name).cloned() else {
             return self.queue.forget(&job);
         };
         let Some(class) = claim.spec.node_class_ref.as_ref().filter(|_| self.serves(&claim)) else {
@@ -36,7 +36,7 @@ impl Core {
         self.look_for_places(&claim, &unplaced, now);
         let memory = self.memories.entry(uid.clone()).or_default();
         let provider_id = claim.status.as_ref().and_then(|status| status.provider_id.as_deref());
-        let nodes = self.view.nodes_of(provider_id).filter_map(|node| self.view.nodes.get(&node.to_owned()));
+        let nodes = self.view.nodes_of(provider_id).filter_map(|node| self.view.nodes.get(node));
         let nodes: Vec<_> = nodes.collect();
         let names: Vec<&str> = nodes.iter().filter_map(|node| node.metadata.name.as_deref()).collect();
         let facts = Facts {
@@ -45,7 +45,7 @@ impl Core {
             attachments: names.iter().flat_map(|node| self.view.attachments_on(node)).collect(),
             nodes,
             volumes: &self.view.volumes,
-            pool: pool_of(&claim.metadata).and_then(|pool| self.view.pools.get(&pool.to_owned())).map(|pool| &**pool),
+            pool: pool_of(&claim.metadata).and_then(|pool| self.view.pools.get(pool)).map(|pool| &**pool),
             last_pod_event: names.iter().filter_map(|node| self.pod_events.get(*node)).max().copied(),
             offers: self.offers.get(&class_name),
             memory,
@@ -98,7 +98,7 @@ impl Core {
 
     pub(super) fn claim_answered(&mut self, name: &str, answer: Answer, now: Timestamp) {
         let job = Job::Claim(name.to_owned());
-        let Some(claim) = self.view.claims.get(&name.to_owned()).map(Arc::clone) else {
+        let Some(claim) = self.view.claims.get(name).map(Arc::clone) else {
             // It is gone, with its finalizer taken off by someone else; what was launched is garbage now.
             self.queue.succeed(job.clone());
             return self.queue.forget(&job);
@@ -154,10 +154,10 @@ impl Core {
     }
 
     /// The instance that a NodeClaim has, as far as this process knows.
-    pub(super) fn instance_of(memory: Option<&Memory>, claim: &berth_api::NodeClaim) -> Option<String> {
-        let written = claim.status.as_ref().and_then(|status| status.provider_id.clone());
+    pub(super) fn instance_of<'a>(memory: Option<&'a Memory>, claim: &'a berth_api::NodeClaim) -> Option<&'a str> {
+        let written = claim.status.as_ref().and_then(|status| status.provider_id.as_deref());
         written.filter(|id| !id.is_empty()).or_else(|| match memory.map(|memory| &memory.launch) {
-            Some(Launch::Done(instance)) => Some(instance.provider_id.0.clone()),
+            Some(Launch::Done(instance)) => Some(&*instance.provider_id.0),
             _ => None,
         })
     }

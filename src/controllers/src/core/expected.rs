@@ -112,7 +112,7 @@ impl Core {
 
     // The name of a NodeClaim's node, or its own while that is not there, and for how long the node has been up.
     pub(super) fn node_coming<'a>(&'a self, claim: &'a str, now: Timestamp) -> Option<(&'a str, Duration)> {
-        let Some(known) = self.view.claims.get(&claim.to_owned()) else {
+        let Some(known) = self.view.claims.get(claim) else {
             // Its creation was not seen yet, or it is gone.
             let is_new = self.queue.is_running(&super::Job::Launch(claim.to_owned()));
             return is_new.then_some((claim, Duration::ZERO));
@@ -122,7 +122,7 @@ impl Core {
         }
         let status = known.status.as_ref();
         let node = status.and_then(|status| status.node_name.as_deref()).filter(|node| !node.is_empty());
-        let node = node.filter(|node| self.view.nodes.get(&(*node).to_owned()).is_some()).unwrap_or(claim);
+        let node = node.filter(|node| self.view.nodes.get(*node).is_some()).unwrap_or(claim);
         Some((node, up_for(known, now)))
     }
 
@@ -139,7 +139,7 @@ impl Core {
     pub(super) fn forget_awaited_reservation(&mut self, name: &str) {
         let known_as = reservation_name(name);
         let Some(waiting) = self.awaited.of_pod.get(&known_as) else { return };
-        let known = self.view.reservations.get(&name.to_owned());
+        let known = self.view.reservations.get(name);
         let waits = known.is_some_and(|known| {
             let node = known.status.as_ref().and_then(|status| status.node_name.as_deref());
             known.metadata.uid.as_deref() == Some(&waiting.uid) && node.is_none_or(str::is_empty)

@@ -1,6 +1,6 @@
 //! Garbage both ways: instances that no NodeClaim is for, and NodeClaims whose instance is gone.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use berth_api::{NodeClaim, labels};
 use berth_cloudprovider::{CloudError, Instance, InstanceState, ProviderId, tag};
@@ -52,7 +52,7 @@ impl Core {
             self.garbage.insert(id);
             self.queue.add(Job::Node(name));
         }
-        let vanished: Vec<String> = self.vanished(&there.keys().copied().collect(), now);
+        let vanished: Vec<String> = self.vanished(&there, now);
         for name in vanished {
             self.queue.add(Job::Check(name));
         }
@@ -75,7 +75,7 @@ impl Core {
         }
         let claim = self.view.claims.get(name).filter(|_| !self.queue.is_running(&Job::Claim(name.clone())));
         let own = claim.and_then(|claim| Self::instance_of(self.memories.get(uid), claim));
-        own.is_some_and(|own| own != instance.provider_id.0)
+        own.is_some_and(|own| own != &*instance.provider_id.0)
     }
 
     /// Nodes that are left of instances which are gone: one that joins as its NodeClaim ends is never registered.
@@ -83,11 +83,14 @@ impl Core {
         let settles = self.options.timings.garbage_age.max(self.provider.consistency_lag());
         let scheme = format!("{}://", self.provider.name());
         let stray = |name: &String, node: &Node| {
+            // Most are.
+            if is_ready(node) {
+                return None;
+            }
             let id = node.spec.as_ref()?.provider_id.clone().filter(|id| id.starts_with(&scheme))?;
             let is_old = created(&node.metadata).is_some_and(|created| elapsed(created, now) > settles);
             let is_stray = is_old
                 && is_ours(node)
-                && !is_ready(node)
                 && !there.contains_key(id.as_str())
                 && self.view.claims_of_node(node).next().is_none();
             is_stray.then(|| (name.clone(), id))
@@ -96,17 +99,17 @@ impl Core {
     }
 
     /// NodeClaims whose instance is not listed although it would have shown, and whose node does not say that it lives.
-    fn vanished(&self, there: &BTreeSet<&str>, now: Timestamp) -> Vec<String> {
+    fn vanished(&self, there: &BTreeMap<&str, &Instance>, now: Timestamp) -> Vec<String> {
         let settles = self.options.timings.garbage_age.max(self.provider.consistency_lag());
         let is_vanished = |claim: &NodeClaim| {
             let Some(status) = &claim.status else { return false };
             let Some(id) = status.provider_id.as_deref() else { return false };
-            if there.contains(id) {
+            if there.contains_key(id) {
                 return false;
             }
             let since = conditions::true_since(&status.conditions, conditions::LAUNCHED);
             let nodes = self.view.nodes_of(Some(id));
-            let lives = nodes.filter_map(|node| self.view.nodes.get(&node.to_owned())).any(|node| is_ready(node));
+            let lives = nodes.filter_map(|node| self.view.nodes.get(node)).any(|node| is_ready(node));
             claim.metadata.deletion_timestamp.is_none()
                 && self.serves(claim)
                 && since.is_some_and(|since| elapsed(since, now) > settles)
@@ -146,7 +149,7 @@ impl Core {
 
     pub(super) fn checked(&mut self, name: &str, outcome: Result<Instance, CloudError>, now: Timestamp) {
         let job = Job::Check(name.to_owned());
-        let claim = self.view.claims.get(&name.to_owned()).cloned();
+        let claim = self.view.claims.get(name).cloned();
         match (outcome, claim) {
             (Err(CloudError::NotFound { .. }), Some(claim)) if claim.metadata.deletion_timestamp.is_none() => {
                 let message = "the cloud does not have its instance any more";
@@ -186,7 +189,7 @@ impl Core {
     /// A node that Berth registered and whose NodeClaim is gone.
     pub(super) fn step_node(&mut self, name: &str) {
         let job = Job::Node(name.to_owned());
-        let Some(node) = self.view.nodes.get(&name.to_owned()).cloned() else { return self.queue.forget(&job) };
+        let Some(node) = self.view.nodes.get(name).cloned() else { return self.queue.forget(&job) };
         let claim = self.view.claims_of_node(&node).next().cloned();
         if let Some(claim) = claim {
             return self.untaint(&node, &claim);

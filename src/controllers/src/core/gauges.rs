@@ -130,7 +130,7 @@ impl Core {
             let phase = pod.phase().unwrap_or("Pending").to_owned();
             let node = pod.node();
             waiting += f64::from(u8::from(node.is_none() && phase == "Pending"));
-            let node = node.and_then(|name| self.view.nodes.get(&name.to_owned()));
+            let node = node.and_then(|name| self.view.nodes.get(name));
             let known = node.and_then(|node| node.metadata.labels.as_ref());
             let value = |key: &str| known.and_then(|all| all.get(key)).cloned().unwrap_or_default();
             let mut labels: Labels = NODE_LABELS.iter().map(|(name, key)| (*name, value(key))).collect();

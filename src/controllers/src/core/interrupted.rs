@@ -24,7 +24,7 @@ const HOLDER: u64 = u64::MAX;
 impl Core {
     /// A NodeClaim changed: if its instance may be taken back soon, that is asked about.
     pub(super) fn expect_interruptions(&mut self, claim: &str, now: Timestamp) {
-        let is_on_spot = self.view.claims.get(&claim.to_owned()).is_some_and(|claim| is_on_spot(claim));
+        let is_on_spot = self.view.claims.get(claim).is_some_and(|claim| is_on_spot(claim));
         if is_on_spot && !self.queue.is_running(&Job::Interrupted) {
             self.queue.add_at(Job::Interrupted, after(now, PERIOD));
         }

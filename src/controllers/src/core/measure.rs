@@ -90,7 +90,7 @@ impl Core {
     }
 
     pub(super) fn count_disrupted(&mut self, claim: &str, reason: &str) {
-        let claim = self.view.claims.get(&claim.to_owned());
+        let claim = self.view.claims.get(claim);
         let metadata = claim.map(|claim| &claim.metadata);
         let capacity_type = metadata.and_then(|own| own.labels.as_ref()?.get(berth_api::labels::CAPACITY_TYPE));
         let labels = [

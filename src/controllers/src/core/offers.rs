@@ -21,8 +21,7 @@ impl Core {
     }
 
     pub(super) fn pool_changed(&mut self, name: &str, now: Timestamp) {
-        let class =
-            self.view.pools.get(&name.to_owned()).and_then(|pool| pool.spec.template.spec.node_class_ref.clone());
+        let class = self.view.pools.get(name).and_then(|pool| pool.spec.template.spec.node_class_ref.clone());
         let Some(class) = class.filter(|class| self.provider.serves(class)) else {
             if self.told_offers.is_some() || !self.awaits_offers() {
                 self.tell_offers(now);

@@ -244,7 +244,7 @@ impl Core {
     /// The pods of nodes that go that have a place elsewhere, by its node.
     pub(super) fn places_held(&self, now: Timestamp) -> ExpectedNodes {
         self.places.expected(|place| {
-            if let Some(node) = self.view.nodes.get(&place.to_owned()) {
+            if let Some(node) = self.view.nodes.get(place) {
                 return (!self.makes_way(node)).then(|| place.into());
             }
             self.node_coming(place, now).map(|(node, _)| node.into())
@@ -291,7 +291,7 @@ impl Core {
 
     fn comes_to(&mut self, pod: &PodName, uid: &str, node: &str) {
         let owner = self.owner_of(pod);
-        let known = self.view.nodes.get(&node.to_owned());
+        let known = self.view.nodes.get(node);
         let claim = known.and_then(|node| self.view.claims_of_node(node).next());
         let claim = claim.and_then(|claim| claim.metadata.name.as_deref());
         self.places.bound(&Bound { pod, uid, owner: &owner, at: [Some(node), claim] });

@@ -38,7 +38,7 @@ pub(super) struct Has {
 impl Core {
     pub(super) fn step_pool(&mut self, name: &str, now: Timestamp) {
         let job = Job::Pool(name.to_owned());
-        let Some(pool) = self.view.pools.get(&name.to_owned()).cloned() else {
+        let Some(pool) = self.view.pools.get(name).cloned() else {
             self.registrations.forget(name);
             self.pools_have.remove(name);
             return self.queue.forget(&job);
@@ -180,7 +180,7 @@ impl Core {
 
     /// Why a NodePool has no instance types, where its node class is to blame.
     pub(super) fn blamed_class(&self, pool: &str) -> Option<String> {
-        let pool = self.view.pools.get(&pool.to_owned())?;
+        let pool = self.view.pools.get(pool)?;
         let (status, reason, message) = self.class_condition(pool);
         let why = if message.is_empty() { reason } else { message };
         (status != Status::True).then(|| format!("its node class cannot be used: {why}"))

@@ -307,7 +307,7 @@ impl Core {
         self.queue.add_at(Job::Provision, until);
         self.look_at_replicas(pool, Some(until));
         self.uncreatable.insert(pool.to_owned(), Uncreatable { n_failures, until, why: why.to_owned() });
-        if let Some(pool) = self.view.pools.get(&pool.to_owned()).cloned() {
+        if let Some(pool) = self.view.pools.get(pool).cloned() {
             let message = format!("a NodeClaim was not created: {why}");
             self.tell(Notice::about(Kind::NodePool, &pool.metadata, "FailedCreate", message), now);
         }

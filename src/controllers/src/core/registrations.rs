@@ -74,7 +74,7 @@ impl Core {
 
     fn note_outcome(&mut self, claim: &NodeClaim, has_registered: bool) {
         let Some(name) = pool_of(&claim.metadata) else { return };
-        let Some(pool) = self.view.pools.get(&name.to_owned()) else { return };
+        let Some(pool) = self.view.pools.get(name) else { return };
         self.registrations.note(name, pool.metadata.generation, has_registered);
         self.queue.add(Job::Pool(name.to_owned()));
     }

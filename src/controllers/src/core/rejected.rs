@@ -93,7 +93,7 @@ impl Core {
         }
         let until = after(now, AVOIDED_FOR);
         self.avoided.by_owner.entry(owner.to_owned()).or_default().insert(node.to_owned(), until);
-        if let Some(known) = self.view.nodes.get(&node.to_owned()) {
+        if let Some(known) = self.view.nodes.get(node) {
             let why = pod.status.as_ref().and_then(|status| status.message.as_deref()).unwrap_or_default();
             let name = name_of(pod);
             let message = format!(

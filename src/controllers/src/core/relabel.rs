@@ -45,7 +45,7 @@ impl Core {
     /// A slot that took an instance in counts only where the NodePool admits reserved capacity.
     fn admits(&self, claim: &NodeClaim, now: &Labels) -> bool {
         let is_reserved = now.get(labels::CAPACITY_TYPE).is_some_and(|value| value == labels::RESERVED);
-        let pool = pool_of(&claim.metadata).and_then(|pool| self.view.pools.get(&pool.to_owned()));
+        let pool = pool_of(&claim.metadata).and_then(|pool| self.view.pools.get(pool));
         !is_reserved
             || pool.is_some_and(|pool| {
                 let mut requirements = pool.spec.template.spec.requirements.iter();
@@ -63,7 +63,7 @@ impl Core {
     /// The NodeClaim first, then its node.
     pub(super) fn relabel(&mut self, name: &str, now: Timestamp) {
         let job = Job::Relabel(name.to_owned());
-        let claim = self.view.claims.get(&name.to_owned()).cloned();
+        let claim = self.view.claims.get(name).cloned();
         let (Some(wanted), Some(claim)) = (self.relabels.get(name).cloned(), claim) else {
             self.relabels.remove(name);
             return self.queue.forget(&job);
@@ -115,7 +115,7 @@ impl Core {
     /// A NodeClaim is gone. Where its instance had a slot, the cloud is asked how many there are, as soon as it may know: until
     /// the next regular count others would buy what is free by then.
     pub(super) fn look_for_freed_slot(&mut self, name: &str, now: Timestamp) {
-        let Some(claim) = self.view.claims.get(&name.to_owned()) else { return };
+        let Some(claim) = self.view.claims.get(name) else { return };
         let own = claim.metadata.labels.as_ref();
         let is_reserved =
             own.and_then(|own| own.get(labels::CAPACITY_TYPE)).is_some_and(|value| value == labels::RESERVED);
@@ -129,7 +129,7 @@ impl Core {
 
     /// Where a NodePool asks for something else now, its nodes are looked at.
     pub(super) fn look_for_drift(&mut self, name: &str) {
-        let Some(pool) = self.view.pools.get(&name.to_owned()) else { return };
+        let Some(pool) = self.view.pools.get(name) else { return };
         let hash = pool.metadata.annotations.as_ref().and_then(|all| all.get(labels::NODEPOOL_HASH)).cloned();
         let seen = (pool.metadata.generation, hash);
         if self.pools_seen.insert(name.to_owned(), seen.clone()) == Some(seen) {

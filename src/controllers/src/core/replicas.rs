@@ -54,7 +54,7 @@ impl Core {
 
     /// A NodePool that is to have a number of nodes, and how many.
     fn replicas_of(&self, pool: &str) -> Option<(&NodePool, usize)> {
-        let pool = self.view.pools.get(&pool.to_owned())?;
+        let pool = self.view.pools.get(pool)?;
         let replicas = pool.spec.replicas.filter(|_| self.options.convert.static_capacity)?;
         let is_there = pool.metadata.deletion_timestamp.is_none();
         is_there.then(|| (&**pool, usize::try_from(replicas).unwrap_or(0)))

@@ -57,7 +57,7 @@ impl Core {
         let mut has_any = false;
         for (key, node) in places.iter().filter(|(key, _)| key.kind == berth_state::Kind::Reservation) {
             has_any = true;
-            let Some(known) = self.view.reservations.get(&key.name.to_string()) else { continue };
+            let Some(known) = self.view.reservations.get(&*key.name) else { continue };
             let object = key.clone().with_uid(known.metadata.uid.as_deref());
             let node = berth_state::Key::new(berth_state::Kind::Node, "", node).with_uid(None);
             let annotations = std::collections::BTreeMap::new();
@@ -95,7 +95,7 @@ impl Core {
     /// The next step of a Reservation's life.
     pub(super) fn step_reservation(&mut self, name: &str, now: Timestamp) {
         let job = Job::Reservation(name.to_owned());
-        let Some(reservation) = self.view.reservations.get(&name.to_owned()).cloned() else {
+        let Some(reservation) = self.view.reservations.get(name).cloned() else {
             return self.queue.forget(&job);
         };
         if reservation.metadata.deletion_timestamp.is_some() || self.queue.is_running(&Job::Hold(name.to_owned())) {

@@ -110,7 +110,7 @@ impl Core {
         if object.key.kind != berth_state::Kind::Pod || node.kind != berth_state::Kind::Node {
             return false;
         }
-        let Some(spec) = self.view.nodes.get(&node.name.to_string()).and_then(|node| node.spec.as_ref()) else {
+        let Some(spec) = self.view.nodes.get(&*node.name).and_then(|node| node.spec.as_ref()) else {
             return false;
         };
         let pod = self.view.pods.get(&pod_name(object));
@@ -291,7 +291,7 @@ impl Core {
                 let pod = self.view.pods.get(&pod_name(object));
                 return pod.is_some_and(|pod| object.uid.as_deref() == Some(&pod.uid) && pod.node.is_none());
             }
-            let reservation = self.view.reservations.get(&object.key.name.to_string());
+            let reservation = self.view.reservations.get(&*object.key.name);
             reservation.is_some_and(|known| known.status.as_ref().is_none_or(|known| known.node_name.is_none()))
         };
         self.expected_nodes.get(node).is_some_and(|expected| expected.iter().any(still_waits))

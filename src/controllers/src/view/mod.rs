@@ -385,8 +385,9 @@ impl View {
 
     /// Whether a NodeClaim of this uid or name exists, readable or not.
     pub(crate) fn has_claim(&self, name: &str, uid: &str) -> bool {
-        let unreadable = self.unreadable.get(&(Kind::NodeClaim, name.to_owned()));
-        self.claims.uid(&name.to_owned()) == Some(uid) || unreadable.is_some_and(|known| known == uid)
+        let is_unreadable =
+            || self.unreadable.get(&(Kind::NodeClaim, name.to_owned())).is_some_and(|known| known == uid);
+        self.claims.uid(name) == Some(uid) || is_unreadable()
     }
 
     fn claims_of(&self, provider_id: Option<&String>) -> Vec<Concerns> {

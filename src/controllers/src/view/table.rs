@@ -1,5 +1,6 @@
 //! Objects of one kind, each in its newest version.
 
+use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// How many uids of deleted objects are remembered: a late answer comes within seconds.
@@ -75,11 +76,17 @@ impl<K: Ord + Clone, T> Table<K, T> {
         }
     }
 
-    pub(crate) fn get(&self, key: &K) -> Option<&T> {
+    pub(crate) fn get<Q: Ord + ?Sized>(&self, key: &Q) -> Option<&T>
+    where
+        K: Borrow<Q>,
+    {
         self.objects.get(key).map(|known| &known.object)
     }
 
-    pub(crate) fn uid(&self, key: &K) -> Option<&str> {
+    pub(crate) fn uid<Q: Ord + ?Sized>(&self, key: &Q) -> Option<&str>
+    where
+        K: Borrow<Q>,
+    {
         self.objects.get(key).map(|known| known.uid.as_str())
     }
 

@@ -61,7 +61,7 @@ impl Core {
     /// Why a node of a command goes by itself, or is gone.
     fn lost(&self, going: &Going) -> Option<String> {
         let claim = self.claim_of(going).filter(|claim| claim.metadata.deletion_timestamp.is_none());
-        let node = self.view.nodes.get(&going.node.key.name.to_string());
+        let node = self.view.nodes.get(&*going.node.key.name);
         let is_there = claim.is_some() && node.is_some_and(|node| node.metadata.deletion_timestamp.is_none());
         (!is_there).then(|| format!("node {} goes by itself", going.node.key.name))
     }
@@ -82,7 +82,7 @@ impl Core {
         let job = Job::Command(id);
         let reason = reason_of(command.method);
         for going in &command.nodes {
-            let node = self.view.nodes.get(&going.node.key.name.to_string());
+            let node = self.view.nodes.get(&*going.node.key.name);
             if let Some((metadata, patch)) = node.and_then(|node| Some((node.metadata.clone(), cordon(node)?))) {
                 return self.write(job, on(Kind::Node, &metadata, Op::Merge(patch)));
             }
@@ -305,7 +305,7 @@ impl Core {
     /// Tells something on the nodes that go, and on their NodeClaims.
     fn tell_going(&mut self, command: &Command, reason: &'static str, message: &str, now: Timestamp) {
         for going in &command.nodes {
-            let node = self.view.nodes.get(&going.node.key.name.to_string()).map(|node| node.metadata.clone());
+            let node = self.view.nodes.get(&*going.node.key.name).map(|node| node.metadata.clone());
             let claim = self.claim_of(going).map(|claim| claim.metadata.clone());
             if let Some(node) = node {
                 self.tell(Notice::about(Kind::Node, &node, reason, message), now);

@@ -468,7 +468,7 @@ impl Core {
     /// Begins a command, if this process knows each of its nodes.
     fn begin(&mut self, command: &berth_disruption::Command, now: Timestamp) {
         let going = |node: &ObjectRef| {
-            let known = self.view.nodes.get(&node.key.name.to_string())?;
+            let known = self.view.nodes.get(&*node.key.name)?;
             let claim = self.view.claims_of_node(known).next()?;
             let (name, uid) = (claim.metadata.name.clone()?, claim.metadata.uid.clone()?);
             let is_free = claim.metadata.deletion_timestamp.is_none() && !self.disrupting.takes(&name);
