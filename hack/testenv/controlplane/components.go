@@ -124,7 +124,7 @@ func apiserverArgs(options *options, credentials *credentials, etcdURL string, p
 		// Service cannot be on loopback, so that of "kubernetes" is left out.
 		"--advertise-address=127.0.0.1",
 		"--endpoint-reconciler-type=none",
-		"--service-cluster-ip-range=10.0.0.0/16",
+		"--service-cluster-ip-range=10.96.0.0/12",
 		"--token-auth-file=" + credentials.tokenFile,
 		"--authorization-mode=" + options.authorizationMode,
 		"--service-account-issuer=https://kubernetes.default.svc",

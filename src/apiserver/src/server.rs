@@ -158,6 +158,8 @@ pub(crate) struct Inner {
     pub(crate) config: Config,
     /// Held while quota is counted and the object that it admits is written.
     pub(crate) quota: Mutex<crate::admission::Ledger>,
+    /// Held while a Service is given addresses and ports, and written.
+    pub(crate) services: Mutex<()>,
     pub(crate) tokens: Mutex<Tokens>,
     pub(crate) expiries: Expiries,
     pub(crate) metrics: Metrics,
@@ -188,6 +190,7 @@ impl ApiServer {
             expiries: Expiries::after(config.event_ttl),
             config,
             quota: Mutex::default(),
+            services: Mutex::default(),
             tokens: Mutex::new(Tokens::seeded(seed)),
             metrics: Metrics::default(),
             policy: Mutex::default(),

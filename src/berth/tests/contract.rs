@@ -37,6 +37,7 @@ fn the_document_has_the_fields_of_the_contract_in_their_order() {
         "listCost",
         "nodeCost",
         "lowerBound",
+        "searchStopped",
         "solveSeconds",
         "reservedSlots",
         "total",
@@ -134,4 +135,42 @@ fn the_plan_is_the_same_on_any_number_of_threads() {
     for threads in ["2", "8"] {
         assert_eq!(run(threads).stdout, one.stdout);
     }
+}
+
+#[test]
+fn a_plan_says_why_its_search_stopped() {
+    let few = deployment("web", 3, "1");
+    assert_eq!(plan_json(&few, &[])["summary"]["searchStopped"], "Solved");
+    assert_eq!(plan_json(&few, &["--effort", "low"])["summary"]["searchStopped"], serde_json::Value::Null);
+    assert!(plan(&few, &[]).stdout.contains("\nSearch:        every way to fill the new nodes was tried\n"));
+    assert!(!plan(&few, &["--effort", "low"]).stdout.contains("Search:"));
+    // So many different pods that the rounds of the default effort do not suffice.
+    let many: String = (0..90).map(|at| deployment(&format!("app-{at}"), 1, &format!("{}m", 300 + 37 * at))).collect();
+    assert_eq!(plan_json(&many, &[])["summary"]["searchStopped"], "WorkSpent");
+    let alike = deployment("web", 300, "1");
+    assert_eq!(plan_json(&alike, &[])["summary"]["searchStopped"], "Optimal");
+}
+
+#[test]
+fn a_small_plan_is_the_cheapest_that_its_bound_proves() {
+    let catalogue = std::env::temp_dir().join(format!("berth-small-plan-{}.json", std::process::id()));
+    let types = [("large", "6", "4", 0.763), ("small", "4", "3", 0.733)].map(|(name, cpu, pods, price)| {
+        serde_json::json!({"name": name, "architecture": "amd64", "operatingSystems": ["linux"],
+            "resources": {"cpu": cpu, "memory": "64Gi", "pods": pods},
+            "offerings": [{"Price": price, "Requirements": [
+                {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
+                {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["zone-a"]}]}]})
+    });
+    std::fs::write(&catalogue, serde_json::to_string(&types).unwrap()).unwrap();
+    let manifests = deployment("light", 2, "900m") + &deployment("heavy", 4, "2900m");
+    for effort in ["default", "high"] {
+        let summary = plan_json(
+            &manifests,
+            &["--effort", effort, "--bound", "--instance-types", catalogue.to_str().unwrap()],
+        )["summary"]
+            .take();
+        assert_eq!((&summary["hourlyCost"], &summary["searchStopped"]), (&2.229.into(), &"Solved".into()), "{effort}");
+        assert!(summary["lowerBound"].as_f64().is_some_and(|bound| (2.2289..=2.229).contains(&bound)), "{summary}");
+    }
+    std::fs::remove_file(&catalogue).unwrap();
 }

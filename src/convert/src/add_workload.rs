@@ -182,6 +182,7 @@ impl Builder {
             .map_err(|problem| ConvertError::new(kind, full_name.as_str(), vec![problem.under(given.count_path)]))?;
         let labels = template.and_then(|template| template.labels.as_ref());
         let labels = terms::labels_of(labels, &mut self.cluster.symbols);
+        self.warn_of_length(given.kind, name, &full_name);
         let namespace = self.cluster.symbols.intern(namespace_of(metadata));
         let is_deleting = metadata.deletion_timestamp.is_some();
         let uid = metadata.uid.as_deref().filter(|uid| !uid.is_empty());
@@ -211,6 +212,26 @@ impl Builder {
             self.warn_of_repeat(kind, &full_name);
         }
         Ok(())
+    }
+
+    // Names that an API server takes, or that no check here refuses, though none of their pods would run: names of what the
+    // controller makes are longer, by a hyphen and a hash of up to ten characters. Pods' own names are cut.
+    fn warn_of_length(&mut self, kind: WorkloadKind, name: &str, full_name: &str) {
+        let (most, why) = match kind {
+            WorkloadKind::Deployment => (242, "names of its ReplicaSets would have more than 253"),
+            WorkloadKind::StatefulSet => (52, "the label controller-revision-hash of its pods would have more than 63"),
+            WorkloadKind::Job => (63, "the label job-name of its pods would have more than 63"),
+            WorkloadKind::CronJob => (52, "names of its Jobs would have more than 63"),
+            WorkloadKind::DaemonSet | WorkloadKind::ReplicaSet | WorkloadKind::ReplicationController => return,
+        };
+        if name.len() > most {
+            let kind = kind.name();
+            self.warnings.insert(format!(
+                "{kind} {full_name}: a cluster would run none of its pods: the name has {} characters, and {why}; \
+                 {most} at most will do",
+                name.len()
+            ));
+        }
     }
 
     /// Whether so many pods more can be counted exactly, and be looked at one by one where each has claims of its own.

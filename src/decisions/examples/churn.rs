@@ -16,6 +16,10 @@ use serde_json::json;
 
 type Failure = Box<dyn std::error::Error>;
 
+/// As the binary has it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const NOW: Time = Time::UNIX_EPOCH;
 /// Events of pods between two decisions.
 const BATCH: usize = 50;

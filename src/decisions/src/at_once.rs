@@ -56,6 +56,7 @@ impl Decider {
 
     /// Brings what is kept up to date, making it anew where that is needed.
     pub fn refresh(&mut self, state: &mut State, now: Time) {
+        self.leave_before_conversion(state, now);
         if let Some(tracked) = state.tracked(now) {
             let kept = self.kept_of(tracked);
             self.kept = Some(kept);

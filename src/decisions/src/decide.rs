@@ -11,6 +11,7 @@ use berth_state::{Kind, ObjectRef, State, Time};
 
 use crate::allocation::{self, Allocation};
 use crate::assignment::{Assignment, Share};
+use crate::awaited::Awaited;
 use crate::decision::{
     Binding, DecideError, Decision, Eviction, Launch, Nomination, OfferingName, Refusal, ReservationDraw,
 };
@@ -111,6 +112,29 @@ pub(crate) struct Answer<'a> {
     pub(crate) allocation: &'a Allocation,
 }
 
+/// Who is placed on a node that is up.
+struct Placed<'p> {
+    object: ObjectRef,
+    node: ObjectRef,
+    placement: &'p Placement,
+    comes: Comes,
+}
+
+/// When one comes to its node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Comes {
+    /// Once it is made anew: it runs yet, on a node that goes away.
+    Next { after_evictions: bool },
+    /// When its own scheduler says so.
+    ByAnother,
+    /// Once others have made way there.
+    AfterEvictions,
+    /// Once others have stopped elsewhere, or have come.
+    Later,
+    /// At once.
+    Now,
+}
+
 impl Answer<'_> {
     fn reference(&self, kind: Kind, namespace: &str, name: &str) -> ObjectRef {
         reference(self.state, kind, namespace, name)
@@ -150,13 +174,19 @@ impl Answer<'_> {
         let mut on_nodes: Vec<_> = self.allocation.on_existing().collect();
         on_nodes
             .sort_by_key(|(node, _)| self.cluster.nodes.get(*node).map(|node| self.cluster.symbols.text(node.name)));
-        let leaving = if on_nodes.is_empty() { None } else { Some(Leaving::of(self.state)) };
+        let victims = self.allocation.all_preempted().flat_map(|(_, pods)| pods).map(|pod| &**pod);
+        let leaving = if on_nodes.is_empty() { None } else { Some(Leaving::of(self.state, victims)) };
+        let mut placed = Vec::new();
         for (node, placements) in on_nodes {
             let gives_way = !self.allocation.preempted(node).is_empty();
             for placement in placements {
                 let after_evictions = gives_way || placement.waits_for_room;
-                self.place(node, placement, (after_evictions, leaving.as_ref()), decision)?;
+                placed.push(self.placed(node, placement, (after_evictions, leaving.as_ref())));
             }
+        }
+        self.await_others(&mut placed);
+        for placed in placed {
+            self.place(placed, decision)?;
         }
         decision.bindings.sort_by_key(|binding| binding.object.key.kind == Kind::Pod);
         let kind = |name: &str| if name.contains('/') { MemberKind::Pod } else { MemberKind::Reservation };
@@ -183,32 +213,85 @@ impl Answer<'_> {
         })
     }
 
-    fn place(
+    /// What becomes of who is placed on a node.
+    fn placed<'p>(
         &self,
         node: usize,
-        placement: &Placement,
+        placement: &'p Placement,
         (after_evictions, leaving): (bool, Option<&Leaving<'_>>),
-        decision: &mut Decision,
-    ) -> Result<(), DecideError> {
+    ) -> Placed<'p> {
         let object = self.member(placement.kind, &placement.name);
         let is_pod = placement.kind == MemberKind::Pod;
         let node = self.node(node);
-        if is_pod && self.is_yet_to_be_remade(&object) {
-            if !after_evictions {
-                decision.moves.push(Nomination { object, node, after_evictions });
-            }
-            return Ok(());
-        }
-        let is_others = is_pod && !self.is_bound_here(&object);
-        if after_evictions || is_others {
-            decision.nominations.push(Nomination { object, node, after_evictions: after_evictions && !is_others });
-            return Ok(());
-        }
-        if is_pod && leaving.is_some_and(|pods| pods.keep_off(&object.key.namespace, &object.key.name, &node.key.name))
-        {
+        let (namespace, name) = (&object.key.namespace, &object.key.name);
+        let comes = if is_pod && self.is_yet_to_be_remade(&object) {
+            Comes::Next { after_evictions }
+        } else if is_pod && !self.is_bound_here(&object) {
+            Comes::ByAnother
+        } else if after_evictions {
+            Comes::AfterEvictions
+        } else if is_pod && leaving.is_some_and(|pods| pods.keep_off(namespace, name, &node.key.name)) {
             // It is bound once they have stopped; nothing is launched for it meanwhile.
-            decision.nominations.push(Nomination { object, node, after_evictions: false });
-            return Ok(());
+            Comes::Later
+        } else {
+            Comes::Now
+        };
+        Placed { object, node, placement, comes }
+    }
+
+    /// Lets pods wait whose rules hold only once others have come that wait.
+    fn await_others(&self, placed: &mut [Placed<'_>]) {
+        loop {
+            let is_pod = |placed: &&mut Placed<'_>| placed.object.key.kind == Kind::Pod;
+            let waits = |placed: &&Placed<'_>| matches!(placed.comes, Comes::AfterEvictions | Comes::Later);
+            let name = |placed: &'_ Placed<'_>| {
+                let (object, node) = (&placed.object.key, &placed.node.key);
+                [&object.namespace, &object.name, &node.name].map(ToString::to_string)
+            };
+            let coming: Vec<[String; 3]> =
+                placed.iter().filter(|placed| placed.object.key.kind == Kind::Pod).filter(waits).map(name).collect();
+            let coming = coming.iter().map(|[namespace, name, node]| (&**namespace, &**name, &**node));
+            let mut awaited = Awaited::of(self.state, coming);
+            if awaited.is_empty() {
+                return;
+            }
+            let mut left: Vec<&mut Placed<'_>> =
+                placed.iter_mut().filter(is_pod).filter(|placed| matches!(placed.comes, Comes::Now)).collect();
+            // One may need another that comes now.
+            loop {
+                let n_left = left.len();
+                left.retain(|placed| {
+                    let (object, node) = (&placed.object.key, &placed.node.key);
+                    !awaited.let_come((&object.namespace, &object.name), &node.name)
+                });
+                if left.len() == n_left {
+                    break;
+                }
+            }
+            if left.is_empty() {
+                return;
+            }
+            for placed in left {
+                placed.comes = Comes::Later;
+            }
+        }
+    }
+
+    fn place(&self, placed: Placed<'_>, decision: &mut Decision) -> Result<(), DecideError> {
+        let Placed { object, node, placement, comes } = placed;
+        let is_pod = placement.kind == MemberKind::Pod;
+        match comes {
+            Comes::Next { after_evictions: true } => return Ok(()),
+            Comes::Next { after_evictions } => {
+                decision.moves.push(Nomination { object, node, after_evictions });
+                return Ok(());
+            }
+            Comes::ByAnother | Comes::AfterEvictions | Comes::Later => {
+                let after_evictions = comes == Comes::AfterEvictions;
+                decision.nominations.push(Nomination { object, node, after_evictions });
+                return Ok(());
+            }
+            Comes::Now => {}
         }
         let draws_from = placement.draws_from.and_then(|id| self.cluster.reservation(id));
         let draws_from =

@@ -72,6 +72,7 @@ impl Decider {
     /// The state does not know every kind yet.
     pub fn decide(&mut self, state: &mut State, options: &Options, now: Time) -> Result<Decision, DecideError> {
         expect_synced(state)?;
+        self.leave_before_conversion(state, now);
         let found = state.tracked(now).and_then(|tracked| self.bind(tracked, options));
         if let Some((existing, rest)) = found {
             let launching = self.kept.as_ref().map(|kept| &kept.launching);
@@ -139,6 +140,14 @@ impl Decider {
 }
 
 impl Decider {
+    /// Lets what is kept go where everything is about to be converted: it is of no use then, and both together would be most of
+    /// what memory is ever needed for.
+    pub(crate) fn leave_before_conversion(&mut self, state: &State, now: Time) {
+        if !state.is_converted(now) {
+            (self.kept, self.gone) = (None, None);
+        }
+    }
+
     // What is kept, up to date.
     pub(crate) fn kept_of(&mut self, tracked: Tracked<'_>) -> Kept {
         if let Some(kept) = self.kept_if_current(tracked) {
@@ -177,6 +186,7 @@ impl Decider {
         now: Time,
     ) -> Result<Option<Displaced<'s>>, DecideError> {
         expect_synced(state)?;
+        self.leave_before_conversion(state, now);
         let Some(tracked) = state.tracked(now) else { return Ok(None) };
         let Some(node) = tracked.position_of(node) else { return Ok(None) };
         let cluster = tracked.cluster;

@@ -1,38 +1,52 @@
-//! Pods on nodes that are going away. Such a node is no capacity any more and its pods are planned as they are made anew, so the
-//! cluster has neither; but until they have stopped, rules among pods hold with them as with any others.
+//! Pods that a decision counts as gone and that run still: those on nodes that are going away, and those that are to give way.
+//! A node that goes is no capacity any more and its pods are planned as they are made anew, so the cluster has neither; who gives
+//! way is off its node once it is chosen. But until they have stopped, rules among pods hold with them as with any others.
 
 use std::sync::Arc;
 
 use berth_state::{NodeRecord, PodRecord, State};
 use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim, PodAffinityTerm};
 
-/// Pods that still run on nodes which are going away, each with its node.
+/// Pods that still run, and are counted as gone, each with its node.
 #[derive(Debug)]
 pub(crate) struct Leaving<'s> {
     state: &'s State,
     /// Those with a rule of their own that may keep others off: a pod without rules is compared with these alone.
     with_rules: Vec<(&'s PodRecord, &'s NodeRecord)>,
     others: Vec<(&'s PodRecord, &'s NodeRecord)>,
+    /// Those who are to give way: a budget may keep them where they are after all.
+    giving_way: Vec<(&'s PodRecord, &'s NodeRecord)>,
 }
 
 // === impl Leaving ===
 
 impl<'s> Leaving<'s> {
-    /// Those of a state. It takes as long as there are nodes that go away.
-    pub(crate) fn of(state: &'s State) -> Self {
+    /// Those of a state, and those of these names (`namespace/name`) who are to give way. It takes as long as there are nodes
+    /// that go away.
+    pub(crate) fn of<'n>(state: &'s State, giving_way: impl Iterator<Item = &'n str>) -> Self {
         let nodes = state.leaving_nodes().filter_map(|name| state.node(name));
-        let pods = nodes.flat_map(|node| state.pods_on(node.name()).map(move |pod| (&**pod, &**node)));
+        let on_nodes = nodes.flat_map(|node| state.pods_on(node.name()).map(move |pod| (&**pod, &**node)));
+        let giving_way = giving_way.filter_map(|name| {
+            let (namespace, name) = name.split_once('/')?;
+            let pod = state.pod(namespace, name)?;
+            Some((&**pod, &**state.node(pod.node()?)?))
+        });
+        let giving_way: Vec<(&PodRecord, &NodeRecord)> = giving_way.collect();
+        let pods = on_nodes.chain(giving_way.iter().copied());
         let (with_rules, others) = pods.filter(|(pod, _)| !pod.has_ended()).partition(|(pod, _)| has_rules(pod));
-        Leaving { state, with_rules, others }
+        Leaving { state, with_rules, others, giving_way }
     }
 
-    /// Whether one of them keeps a pod off a node until it has stopped: by required anti-affinity of either, or by a claim that
-    /// one pod alone may use.
+    /// Whether one of them keeps a pod off a node until it has stopped: by required anti-affinity of either, by a claim that
+    /// one pod alone may use, or as one who is to give way in the pod's domain of a topology spread constraint.
     pub(crate) fn keep_off(&self, namespace: &str, name: &str, node: &str) -> bool {
         if self.with_rules.is_empty() && self.others.is_empty() {
             return false;
         }
         let (Some(pod), Some(node)) = (self.state.pod(namespace, name), self.state.node(node)) else { return false };
+        if self.giving_way.iter().any(|(other, of)| counts_in_domain(pod, other, (node, of))) {
+            return true;
+        }
         let others = if has_rules(pod) { &self.others[..] } else { &[] };
         self.with_rules.iter().chain(others).any(|(other, of)| {
             self.repels(pod, other, (node, of))
@@ -44,27 +58,10 @@ impl<'s> Leaving<'s> {
     /// Whether required anti-affinity of the first pod keeps the other one out of a domain that both nodes are in.
     fn repels(&self, pod: &PodRecord, other: &PodRecord, (node, of): (&NodeRecord, &NodeRecord)) -> bool {
         anti_affinity(pod).any(|term| {
-            let domains = [node, of].map(|node| node.label(&term.topology_key));
-            matches!(domains, [Some(one), Some(another)] if one == another)
+            share_domain(node, of, &term.topology_key)
                 && term.label_selector.as_ref().is_some_and(|selector| other.is_selected_by(selector))
-                && self.is_in_scope(term, pod, other)
+                && is_in_scope(self.state, term, pod, other)
         })
-    }
-
-    /// Whether a term of a pod is about the namespace of another pod.
-    fn is_in_scope(&self, term: &PodAffinityTerm, pod: &PodRecord, other: &PodRecord) -> bool {
-        let named = term.namespaces.as_deref().unwrap_or_default();
-        if named.iter().any(|name| name == other.namespace()) {
-            return true;
-        }
-        match &term.namespace_selector {
-            Some(selector) => {
-                let namespace = self.state.get_as::<Namespace>("", other.namespace());
-                let labels = namespace.and_then(|namespace| namespace.metadata.labels.as_ref());
-                berth_state::selects(selector, labels)
-            }
-            None => named.is_empty() && pod.namespace() == other.namespace(),
-        }
     }
 
     fn share_exclusive_claim(&self, pod: &PodRecord, other: &PodRecord) -> bool {
@@ -74,6 +71,38 @@ impl<'s> Leaving<'s> {
                 claims(other).any(|of_other| of_other == name) && claim.is_some_and(is_of_one_pod)
             })
     }
+}
+
+/// Whether a term of a pod is about the namespace of another pod.
+pub(crate) fn is_in_scope(state: &State, term: &PodAffinityTerm, pod: &PodRecord, other: &PodRecord) -> bool {
+    let named = term.namespaces.as_deref().unwrap_or_default();
+    if named.iter().any(|name| name == other.namespace()) {
+        return true;
+    }
+    match &term.namespace_selector {
+        Some(selector) => {
+            let namespace = state.get_as::<Namespace>("", other.namespace());
+            let labels = namespace.and_then(|namespace| namespace.metadata.labels.as_ref());
+            berth_state::selects(selector, labels)
+        }
+        None => named.is_empty() && pod.namespace() == other.namespace(),
+    }
+}
+
+/// Whether a required spread of the first pod counts the other one in a domain that both nodes are in.
+fn counts_in_domain(pod: &PodRecord, other: &PodRecord, (node, of): (&NodeRecord, &NodeRecord)) -> bool {
+    let spreads = pod.spec().and_then(|spec| spec.topology_spread_constraints.as_ref()).into_iter().flatten();
+    let mut required = spreads.filter(|spread| spread.when_unsatisfiable == "DoNotSchedule");
+    pod.namespace() == other.namespace()
+        && required.any(|spread| {
+            share_domain(node, of, &spread.topology_key)
+                && spread.label_selector.as_ref().is_some_and(|selector| other.is_selected_by(selector))
+        })
+}
+
+fn share_domain(node: &NodeRecord, other: &NodeRecord, topology_key: &str) -> bool {
+    let domain = node.label(topology_key);
+    domain.is_some() && domain == other.label(topology_key)
 }
 
 /// Whether a pod may keep another off by what it says itself. A claim that both use is of each.

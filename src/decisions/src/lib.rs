@@ -17,6 +17,7 @@ mod allocation;
 mod assigned;
 mod assignment;
 mod at_once;
+mod awaited;
 mod beside;
 mod decide;
 mod decider;

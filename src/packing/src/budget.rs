@@ -24,6 +24,9 @@ pub struct Budget {
     pub share: f64,
     /// How often some bins of the plan are packed anew.
     pub repairs: u32,
+    /// Work in which, after the repairs, a few bins at a time are emptied and filled anew quickly: amounts of resources that are
+    /// looked at, some 4 nanoseconds each; 0 for none. Only where the compact program, whose dual prices it goes by, is small.
+    pub ruins: u64,
     /// Nodes of branch and bound over the columns of a repair.
     pub branches: u32,
     /// Steps of the quick search for the best pattern of a bin.
@@ -40,6 +43,8 @@ pub struct Budget {
     pub prices: usize,
     /// What may stay open between the bound and the master's value, relative.
     pub gap: f64,
+    /// Steps in which a small problem may be solved whole, by trying all packings; 0 for none.
+    pub whole: u64,
 }
 
 impl Default for Budget {
@@ -54,6 +59,7 @@ impl Default for Budget {
             dives: 60,
             share: 0.1,
             repairs: 0,
+            ruins: 0,
             branches: 0,
             steps: 200,
             deep_steps: 1_000_000,
@@ -62,6 +68,7 @@ impl Default for Budget {
             proofs: 20,
             prices: 0,
             gap: 1e-3,
+            whole: 0,
         }
     }
 }

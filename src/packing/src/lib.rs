@@ -17,6 +17,8 @@
 //!
 //! Where bins stand already, [`consolidate`] says which of them to empty, so that what they hold fits into the others.
 //!
+//! Problems so small that all of this can be listed are solved whole.
+//!
 //! Modules use those below them alone: `plan` → `columns` → `master`, `pricing` → `groups`, `duals`, `rules` → `problem` →
 //! `numbers`; `whole` knows `problem` alone; `tuning` has the constants of all.
 //!
@@ -58,10 +60,14 @@ use columns::Generator;
 use master::MasterSolution;
 use merge::Merged;
 use tuning::compact::LOOSE;
+use whole::Cheapest;
 
 /// Packs a problem. `start` is a plan known already, whose patterns are columns to begin with.
 pub fn search(problem: &Problem, start: &[(Pattern, u32)], budget: Budget) -> Answer {
     let merged = Merged::new(problem);
+    if let Some(Cheapest { plan, cost }) = whole::cheapest(&merged.problem, budget.whole) {
+        return Answer { plan: merged.split(problem, plan), bound: cost, relaxed: cost, stop: StopReason::Solved };
+    }
     let mut generator = Generator::new(&merged.problem, merged.columns(start));
     let Some(solution) = generator.solve_all(budget) else { return Answer::default() };
     let plan = plan::plan(&mut generator, budget, &solution);
@@ -81,10 +87,13 @@ pub fn prices(problem: &Problem, budget: Budget) -> Option<Vec<f64>> {
 /// packings can be tried, it is what the cheapest costs.
 pub fn bound(problem: &Problem, start: &[(Pattern, u32)], budget: Budget) -> f64 {
     let merged = Merged::new(problem);
+    if let Some(Cheapest { cost, .. }) = whole::cheapest(&merged.problem, budget.whole) {
+        return cost;
+    }
     let mut generator = Generator::new(&merged.problem, merged.columns(start));
     let is_loose = |solution: &MasterSolution, bound: f64| bound < solution.value * (1.0 - LOOSE);
     if generator.solve_all(budget).is_some_and(|solution| is_loose(&solution, generator.bound)) {
         generator.bound_compactly();
     }
-    whole::least_cost(&merged.problem).map_or(generator.bound, |least| least.max(generator.bound))
+    generator.bound
 }

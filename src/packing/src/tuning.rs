@@ -73,6 +73,10 @@ pub(crate) mod compact {
     pub(crate) const LOOSE: f64 = 0.01;
     /// How exactly it is solved, relative.
     pub(crate) const TOLERANCE: f64 = 1e-7;
+    /// The same, and multiplications of one factorisation, where it is solved for its prices alone, of the classes of bins that
+    /// promise most. Larger: prices that are nearer to those of all classes, and take longer.
+    pub(crate) const PRICES_TOLERANCE: f64 = 1e-4;
+    pub(crate) const PRICES_WORK: usize = 100_000_000;
 }
 
 /// Which bins to empty.
@@ -196,6 +200,25 @@ pub(crate) mod repair {
     pub(crate) const FAILURES: u32 = 8;
 }
 
+/// Ruin and recreate.
+pub(crate) mod ruin {
+    /// Bins that a plan may have.
+    pub(crate) const MOST_BINS: u64 = 20_000;
+    /// Bins that are emptied at once, at most.
+    pub(crate) const BINS: usize = 6;
+    /// Types of bins that are filled anew.
+    pub(crate) const TYPES: usize = 16;
+    /// By how much dual prices are changed by chance, at most, relative.
+    pub(crate) const NOISE: f64 = 0.4;
+    /// What each resource of a bin is worth beyond its multipliers, as a share of the bin's cost.
+    pub(crate) const EVEN: f64 = 0.02;
+    /// By how much dearer a plan may become in a turn at first and in the end, in bins of average cost.
+    pub(crate) const WARM: f64 = 0.01;
+    pub(crate) const COLD: f64 = 0.0005;
+    /// Items from which bins of a new plan are filled.
+    pub(crate) const ITEMS: usize = 500;
+}
+
 /// Branch and bound over the columns of a repair.
 pub(crate) mod restricted {
     /// Items and columns of a program at most.
@@ -229,14 +252,20 @@ pub(crate) mod interior {
     pub(crate) const BLOCK: usize = 4;
 }
 
-/// Small problems solved whole: how much is tried. Larger: more problems have a bound that is exact, each taking longer.
+/// Small problems solved whole: how much is tried at most. Larger: more problems are solved, each taking longer. The steps of
+/// the search itself are in `Budget::whole`.
 pub(crate) mod whole {
-    /// Ways in which items can be left, at most.
-    pub(crate) const MOST_LEFTS: usize = 1024;
-    /// Patterns that are tried in bins, at most.
+    /// Items in all.
+    pub(crate) const MOST_ITEMS: u64 = 200;
+    /// Ways in which items can be left.
+    pub(crate) const MOST_LEFTS: usize = 8192;
+    /// Patterns that are tried in bins, and how many steps each counts.
     pub(crate) const MOST_PATTERNS: usize = 300_000;
-    /// Steps from pattern to pattern, at most.
-    pub(crate) const MOST_STEPS: usize = 2_000_000;
+    pub(crate) const STEPS_PER_PATTERN: u64 = 2;
+    /// Stocks that count one step more, each time that what is left of them is looked up.
+    pub(crate) const STOCKS_PER_STEP: u64 = 8;
     /// By how much more than there is may be drawn from a stock, relative: errors of sums make no packing impossible.
     pub(crate) const STOCK_TOLERANCE: f64 = 1e-9;
+    /// Costs that differ by no more than this, relative, are equal.
+    pub(crate) const TIED: f64 = 1e-12;
 }

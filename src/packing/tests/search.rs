@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use berth_packing::{Answer, BinType, Budget, Item, Need, Pattern, Problem, Rule, bound, prices, search};
+use berth_packing::{Answer, BinType, Budget, Item, Need, Pattern, Problem, Rule, StopReason, bound, prices, search};
 use fixedbitset::FixedBitSet;
 use proptest::prelude::*;
 
@@ -170,6 +170,8 @@ fn budgets() -> impl Strategy<Value = Budget> {
         Just(proved),
         Just(Budget { fills: 3, types: 2, ..quick }),
         Just(Budget { fills: 2, types: 2, dives: 0, repairs: 4, ..Budget::default() }),
+        Just(Budget { fills: 2, types: 2, dives: 0, ruins: 20_000, ..Budget::default() }),
+        Just(Budget { ruins: 20_000, ..quick }),
         Just(Budget { steps: 2, ..Budget::default() }),
         Just(Budget::default())
     ]
@@ -208,10 +210,31 @@ proptest! {
         let counts: Vec<u32> = problem.items.iter().map(|item| item.count).collect();
         let stocks: Vec<i64> = problem.stocks.iter().map(|there| whole(*there)).collect();
         let least = Exhaustive { problem: &problem, known: BTreeMap::new() }.cost(&counts, &stocks);
-        let bound = bound(&problem, &[], budget);
+        let bound = bound(&problem, &[], Budget { whole: 4_000_000, ..budget });
         prop_assert!(bound <= least + 1e-6, "bound {bound} where {least} is possible");
         if least.is_finite() && problem.stocks.is_empty() {
             prop_assert!(bound >= least - 1e-6, "bound {bound} where nothing below {least} is possible");
+        }
+    }
+
+    #[test]
+    fn the_plan_of_a_small_problem_is_its_cheapest_packing(problem in problems(), budget in budgets()) {
+        let counts: Vec<u32> = problem.items.iter().map(|item| item.count).collect();
+        let stocks: Vec<i64> = problem.stocks.iter().map(|there| whole(*there)).collect();
+        let least = Exhaustive { problem: &problem, known: BTreeMap::new() }.cost(&counts, &stocks);
+        let answer = search(&problem, &[], Budget { whole: 4_000_000, ..budget });
+        prop_assert_eq!(least.is_finite(), answer.stop == StopReason::Solved);
+        if least.is_finite() {
+            let cost = problem.cost_of(&answer.plan);
+            prop_assert!((cost - least).abs() < 1e-9, "{cost} where {least} is possible");
+            prop_assert!(problem.left_by(&answer.plan).iter().all(|left| *left == 0), "{:?}", answer.plan);
+            prop_assert!(answer.plan.iter().all(|(pattern, _)| problem.allows(pattern)), "{:?}", answer.plan);
+            for (stock, there) in problem.stocks.iter().enumerate() {
+                let drawn = answer.plan.iter().flat_map(|(pattern, bins)| {
+                    problem.drawn_by(pattern).filter(|(of, _)| *of == stock).map(|(_, amount)| amount * f64::from(*bins))
+                });
+                prop_assert!(drawn.sum::<f64>() <= there + 1e-9);
+            }
         }
     }
 
@@ -223,6 +246,15 @@ proptest! {
         let (once, again) = (search(&problem, &[], quick), search(&problem, &[], Budget { repairs: 6, ..quick }));
         prop_assert_eq!(left(&once), left(&again));
         prop_assert!(problem.cost_of(&again.plan) <= problem.cost_of(&once.plan) + 1e-9);
+    }
+
+    #[test]
+    fn filling_some_bins_anew_makes_no_plan_dearer(problem in problems()) {
+        let quick = Budget { rounds: 3, fills: 2, dives: 0, steps: 3, nodes: 0, proofs: 0, ..Budget::default() };
+        let left = |answer: &Answer| problem.left_by(&answer.plan).iter().sum::<u32>();
+        let (once, again) = (search(&problem, &[], quick), search(&problem, &[], Budget { ruins: 20_000, ..quick }));
+        prop_assert!(left(&again) <= left(&once));
+        prop_assert!(left(&again) < left(&once) || problem.cost_of(&again.plan) <= problem.cost_of(&once.plan) + 1e-9);
     }
 
     #[test]
@@ -248,8 +280,19 @@ fn the_bound_of_three_items_is_no_fraction_of_a_bin() {
     // Two small bins, or a large one for all three; of fractions of bins three quarters of two small ones would do.
     let bins = vec![bin(0.2, &[4], 1, None), bin(0.38, &[8], 1, None)];
     let problem = Problem { items: vec![item(3, &[2])], bins, ..Problem::default() };
-    let least = bound(&problem, &[], Budget::default());
+    let least = bound(&problem, &[], Budget { whole: 1_000, ..Budget::default() });
     assert!((least - 0.38).abs() < 1e-9, "{least}");
+}
+
+#[test]
+fn small_bins_that_share_items_are_found_where_large_ones_are_cheaper_by_room() {
+    // Large bins for two of each kind cost 2.259; one large bin, and two small ones with one of each kind, less.
+    let bins = vec![bin(0.763, &[60], 2, None), bin(0.733, &[40], 2, None)];
+    let problem = Problem { items: vec![item(2, &[9]), item(4, &[29])], bins, ..Problem::default() };
+    let answer = search(&problem, &[], Budget { whole: 1_000, ..Budget::default() });
+    assert_eq!(answer.stop, StopReason::Solved);
+    assert!((problem.cost_of(&answer.plan) - 2.229).abs() < 1e-9, "{:?}", answer.plan);
+    assert_eq!(search(&problem, &[], Budget { whole: 10, ..Budget::default() }).stop, StopReason::Optimal);
 }
 
 #[test]
@@ -453,4 +496,26 @@ fn items_that_are_all_different_have_a_bound_before_many_rounds() {
     let cheapest = problem.bins.iter().map(|bin| bin.cost / sum(&bin.room)).fold(f64::INFINITY, f64::min);
     let filled: f64 = problem.items.iter().map(|item| sum(&item.size)).sum::<f64>() * cheapest;
     assert!(least <= cost && least > filled * 0.98, "{least} of {cost}, where items fill {filled}");
+}
+
+#[test]
+fn items_that_are_all_different_are_packed_nearer_to_the_bound_by_filling_some_bins_anew() {
+    let problem = all_different(200);
+    let budget = Budget {
+        rounds: 6,
+        types: 64,
+        fills: 2,
+        exact_fills: false,
+        dives: 0,
+        repairs: 4,
+        steps: 40,
+        deep_steps: 0,
+        nodes: 0,
+        proofs: 0,
+        ..Budget::default()
+    };
+    let cost = |ruins: u64| problem.cost_of(&search(&problem, &[], Budget { ruins, ..budget }).plan);
+    let (once, anew, longer) = (cost(0), cost(1), cost(10_000_000));
+    assert!(anew < once * 0.98, "{anew} by the prices of the compact program, {once} by those of a few rounds");
+    assert!(longer <= anew, "{longer} after many small changes, {anew} before");
 }

@@ -1,7 +1,7 @@
 //! The figures of a whole plan.
 
 use berth_model::{MemberKind, Money};
-use berth_provisioning::Unschedulable;
+use berth_provisioning::{StopReason, Unschedulable};
 
 use crate::Plan;
 
@@ -29,6 +29,8 @@ pub struct Summary {
     /// What every plan that puts the same on new nodes costs at least, dollars an hour, node cost included; `None` where it was not
     /// asked for.
     pub lower_bound: Option<Money>,
+    /// Why the search for cheaper nodes than first fit's stopped; `None` where nothing was searched for.
+    pub search: Option<StopReason>,
     /// Free instances of all capacity reservations before the plan.
     pub slots_total: u64,
     /// How many of them the plan uses.
@@ -61,6 +63,7 @@ impl Summary {
             summary.list_cost += claims.list_price.times(count);
         }
         summary.lower_bound = plan.solution.bound.as_ref().map(|bound| bound.cost);
+        summary.search = plan.solution.search;
         summary.node_cost = plan.node_cost.times(summary.node_claims);
         for (slots, used) in plan.reservations() {
             summary.slots_total += u64::from(slots.free);

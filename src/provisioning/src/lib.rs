@@ -44,6 +44,7 @@ mod sparing;
 
 use berth_model::{Cluster, Resources, Universe};
 
+pub use berth_packing::StopReason;
 pub use bound::Bound;
 pub use consider::{Considered, Raised, Smaller, consider};
 pub use feasible::{InfeasibleShares, check_shares};
@@ -85,6 +86,7 @@ pub fn solve_giving_back(
             solution = planner.solution();
         }
     }
+    solution.search = planner.stop;
     solution.bound = fresh.map(|fresh| planner.bound(fresh));
     solution.restrictions = restrictions::restricted(cluster, &universe, options, &made);
     (universe, solution)

@@ -50,6 +50,8 @@ pub(crate) struct Planner<'a> {
     pub(crate) chosen: Vec<(usize, Sym, Sym)>,
     /// What this packing placed and left.
     pub(crate) tally: Tally,
+    /// Why the last search for a cheaper plan stopped, if there was one.
+    pub(crate) stop: Option<berth_packing::StopReason>,
     /// What was worked out once and may be asked again.
     pub(crate) caches: Caches,
 }
@@ -117,6 +119,7 @@ impl<'a> Planner<'a> {
             domains: vec![None; universe.counters.len()],
             chosen: Vec::new(),
             tally: Tally::default(),
+            stop: None,
             caches: Caches::default(),
             tables,
         }

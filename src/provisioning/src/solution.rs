@@ -5,6 +5,7 @@ use std::rc::Rc;
 use crate::bound::Bound;
 use crate::restrictions::Restricted;
 use berth_model::{Assigned, ClassId, Money, Requirements, Resources};
+use berth_packing::StopReason;
 
 /// A plan, in terms of classes; who exactly goes where follows by assigning each class's members in the order of
 /// nodes, then claims.
@@ -18,6 +19,9 @@ pub struct Solution {
     pub unschedulable: Vec<Unschedulable>,
     /// Instances used of each entry of the cluster's slots.
     pub slots_used: Vec<u32>,
+    /// Why the search for cheaper nodes than first fit's stopped; none at the least effort, and where there was nothing to
+    /// search for.
+    pub search: Option<StopReason>,
     /// What every plan costs at least, if that was asked for.
     pub bound: Option<Bound>,
     /// What the plan was restricted by: shares, and all else with what it costs if that was asked for.

@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 /// Entries of a chunk at most.
 const MOST: usize = 64;
+/// Room for so many more that a chunk keeps where entries go.
+const SPARE: usize = 8;
 
 /// A sorted map.
 #[derive(Clone, Debug)]
@@ -93,6 +95,9 @@ impl<K: Ord + Clone, V: Clone> Chunked<K, V> {
         let entries = Arc::make_mut(chunk);
         let (_, value) = entries.remove(at);
         let n_left = entries.len();
+        if entries.capacity() > 2 * n_left + SPARE {
+            entries.shrink_to(n_left + SPARE);
+        }
         if n_left < MOST / 4 {
             self.join(&first);
         }
@@ -185,6 +190,19 @@ mod tests {
             chunked.insert_new(i, i);
         }
         assert_eq!(chunked.chunks.len(), 100);
+    }
+
+    #[test]
+    fn chunks_give_the_room_back_of_those_who_went() {
+        let mut chunked = Chunked::default();
+        for i in shuffled(10_007) {
+            chunked.insert_new(i, i);
+        }
+        for i in (0..10_007).filter(|i| i % 3 > 0) {
+            chunked.remove(&i);
+        }
+        let capacity: usize = chunked.chunks.values().map(|chunk| chunk.capacity()).sum();
+        assert!(capacity <= 3 * 10_007 / 3, "{capacity}");
     }
 
     #[test]

@@ -51,6 +51,7 @@ mod replica;
 mod shapes;
 mod slots;
 mod state;
+mod table;
 #[cfg(test)]
 mod tests;
 

@@ -1,25 +1,19 @@
 //! What many pods or nodes have the same, kept once: found by a keyed hash and compared by value. What nobody has any more is let go
-//! when the table has grown to twice its size.
+//! a little at a time, as others come.
 
-use std::hash::{BuildHasher, Hasher};
-use std::io;
 use std::sync::Arc;
 
 use berth_model::Keyed;
-use hashbrown::HashTable;
 use k8s_openapi::api::core::v1::{
     Container, ContainerImage, ContainerStatus, Node, NodeCondition, NodeSpec, NodeStatus, Pod, PodCondition, PodSpec,
     PodStatus, Volume,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time as MetaTime};
-use serde::Serialize;
 
 use crate::node::NodeRecord;
 use crate::packed::{Moment, Uid, Version};
 use crate::pod::{More, PodRecord};
-
-/// A table is not swept while it is smaller.
-const LEAST_SWEPT: usize = 1_024;
+use crate::table::Table;
 
 /// What pods share, and nodes.
 #[derive(Clone, Debug, Default)]
@@ -31,15 +25,6 @@ pub(crate) struct Shapes {
     node_statuses: Table<NodeStatus>,
     images: Table<ContainerImage>,
     texts: Table<str>,
-}
-
-/// Values by their hash. No answer depends on their order.
-#[derive(Debug)]
-struct Table<T: ?Sized> {
-    values: HashTable<(u64, Arc<T>)>,
-    keyed: Keyed,
-    /// How many there may be before it is swept.
-    most: usize,
 }
 
 // === impl Shapes ===
@@ -107,7 +92,7 @@ impl Shapes {
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         let Shapes { metadata, specs, statuses, texts, .. } = self;
-        metadata.values.len() + specs.values.len() + statuses.values.len() + texts.values.len()
+        metadata.len() + specs.len() + statuses.len() + texts.len()
     }
 
     /// A node as a record, where an earlier version of it may be known. `name` is its name.
@@ -257,80 +242,4 @@ fn trimmed_statuses(statuses: Option<Vec<ContainerStatus>>) -> Option<Vec<Contai
     });
     let given: Vec<ContainerStatus> = given.collect();
     (!given.is_empty()).then_some(given)
-}
-
-// === impl Table ===
-
-impl<T: ?Sized> Default for Table<T> {
-    fn default() -> Self {
-        Self::new(&Keyed::default())
-    }
-}
-
-impl<T: ?Sized> Clone for Table<T> {
-    fn clone(&self) -> Self {
-        Table { values: self.values.clone(), keyed: self.keyed.clone(), most: self.most }
-    }
-}
-
-impl<T: ?Sized> Table<T> {
-    fn new(keyed: &Keyed) -> Self {
-        Table { values: HashTable::new(), keyed: keyed.clone(), most: LEAST_SWEPT }
-    }
-
-    fn insert(&mut self, hash: u64, value: Arc<T>) {
-        if self.values.len() >= self.most {
-            self.values.retain(|(_, value)| Arc::strong_count(value) > 1);
-            self.most = self.values.len().saturating_mul(2).max(LEAST_SWEPT);
-            if self.values.capacity() / 4 > self.most {
-                self.values.shrink_to(self.most, |(hash, _)| *hash);
-            }
-        }
-        self.values.insert_unique(hash, (hash, value), |(hash, _)| *hash);
-    }
-}
-
-impl<T: Serialize + PartialEq> Table<T> {
-    /// The value that is kept for this one: `known` where that is equal.
-    fn like(&mut self, known: Option<&Arc<T>>, value: T) -> Arc<T> {
-        if let Some(known) = known.filter(|known| ***known == value) {
-            return Arc::clone(known);
-        }
-        let mut hashing = Hashing(self.keyed.build_hasher());
-        // Writing to a hasher does not fail; what cannot be serialized is compared with all of that kind.
-        let _ = serde_json::to_writer(&mut hashing, &value);
-        let hash = hashing.0.finish();
-        if let Some((_, found)) = self.values.find(hash, |(known, found)| *known == hash && **found == value) {
-            return Arc::clone(found);
-        }
-        let value = Arc::new(value);
-        self.insert(hash, Arc::clone(&value));
-        value
-    }
-}
-
-impl Table<str> {
-    fn text(&mut self, text: &str) -> Arc<str> {
-        let hash = self.keyed.hash_one(text);
-        if let Some((_, found)) = self.values.find(hash, |(known, found)| *known == hash && **found == *text) {
-            return Arc::clone(found);
-        }
-        let value: Arc<str> = text.into();
-        self.insert(hash, Arc::clone(&value));
-        value
-    }
-}
-
-/// Hashes what is written to it.
-struct Hashing<H>(H);
-
-impl<H: Hasher> io::Write for Hashing<H> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }

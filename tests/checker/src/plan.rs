@@ -70,6 +70,8 @@ pub(crate) struct Summary {
     pub(crate) lower_bound: Option<f64>,
     #[serde(default, rename = "boundRelaxes")]
     pub(crate) _bound_relaxes: Option<Vec<String>>,
+    #[serde(default, rename = "searchStopped")]
+    pub(crate) _search_stopped: Option<String>,
     #[serde(rename = "solveSeconds")]
     pub(crate) _solve_seconds: Option<f64>,
     pub(crate) reserved_slots: SlotCount,

@@ -5,7 +5,7 @@ use rustc_hash::FxBuildHasher;
 use serde_json::{Map, Value};
 
 use super::fields::{Element, FieldSet, field};
-use crate::schema::{ListKind, Scalar, SchemaType, Typed};
+use crate::schema::{ListKind, SchemaType, Typed};
 
 /// How a value of a type merges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -188,8 +188,8 @@ fn diff(old: Option<&Value>, new: Option<&Value>, typed: Typed<'_>, out: &mut Co
     };
     let mut below = Comparison::default();
     match relation(typed, &[old, new]) {
-        Relation::Leaf => return leaf(old, new, typed),
-        _ if is_empty(old) && is_empty(new) => return leaf(old, new, typed),
+        Relation::Leaf => return leaf(old, new),
+        _ if is_empty(old) && is_empty(new) => return leaf(old, new),
         Relation::Map => {
             let empty = Map::new();
             let before = old.and_then(Value::as_object).unwrap_or(&empty);
@@ -220,26 +220,15 @@ fn diff(old: Option<&Value>, new: Option<&Value>, typed: Typed<'_>, out: &mut Co
     }
 }
 
-fn leaf(old: Option<&Value>, new: Option<&Value>, typed: Typed<'_>) -> Fate {
+fn leaf(old: Option<&Value>, new: Option<&Value>) -> Fate {
     match (old, new) {
         (None, _) => Fate::Added,
         (_, None) => Fate::Removed,
         (Some(old), Some(new)) => {
-            // Two ways to write one quantity are one value once stored.
-            let same =
-                old == new || matches!(typed.shape(), SchemaType::Scalar(Scalar::Quantity)) && same_quantity(old, new);
+            let same = old == new;
             if same { Fate::Same } else { Fate::Modified }
         }
     }
-}
-
-fn same_quantity(a: &Value, b: &Value) -> bool {
-    let read = |value: &Value| match value {
-        Value::String(text) => text.parse::<berth_quantity::Quantity>().ok(),
-        Value::Number(number) => number.to_string().parse().ok(),
-        _ => None,
-    };
-    matches!((read(a), read(b)), (Some(a), Some(b)) if a == b)
 }
 
 /// A value without the fields of a set; lists and maps that lose everything stay, empty.

@@ -1,20 +1,28 @@
-//! Defaults and addresses of Services.
+//! Defaults of Services, and what a change of one keeps and drops.
+
+use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
 use super::with;
-use crate::meta::{self, object_mut};
-use crate::server::ApiServer;
+use crate::meta::{self, int_at, list_at, object_mut, text_at};
 
 pub(super) fn fill(object: &mut Value) {
     with(object, &["spec"], &[("sessionAffinity", json!("None")), ("type", json!("ClusterIP"))]);
-    if meta::text_at(object, &["spec", "type"]) != "ExternalName" {
+    match text_at(object, &["spec", "sessionAffinity"]) {
+        "ClientIP" => {
+            with(object, &["spec", "sessionAffinityConfig", "clientIP"], &[("timeoutSeconds", json!(10_800))]);
+        }
+        "None" => drop_field(object, "sessionAffinityConfig"),
+        _ => {}
+    }
+    if has_address(object) {
         with(object, &["spec"], &[("internalTrafficPolicy", json!("Cluster"))]);
     }
-    if ["NodePort", "LoadBalancer"].contains(&meta::text_at(object, &["spec", "type"])) {
+    if is_external(object) {
         with(object, &["spec"], &[("externalTrafficPolicy", json!("Cluster"))]);
     }
-    if meta::text_at(object, &["spec", "type"]) == "LoadBalancer" {
+    if text_at(object, &["spec", "type"]) == "LoadBalancer" {
         with(object, &["spec"], &[("allocateLoadBalancerNodePorts", json!(true))]);
     }
     let ports = object.pointer_mut("/spec/ports").and_then(Value::as_array_mut);
@@ -25,78 +33,142 @@ pub(super) fn fill(object: &mut Value) {
     }
 }
 
-/// Addresses and node ports that a change leaves out stay.
+/// Whether a Service has an address in the cluster, `None` included.
+pub(crate) fn has_address(service: &Value) -> bool {
+    ["ClusterIP", "NodePort", "LoadBalancer"].contains(&text_at(service, &["spec", "type"]))
+}
+
+/// Whether a Service is reached from without.
+pub(crate) fn is_external(service: &Value) -> bool {
+    ["NodePort", "LoadBalancer"].contains(&text_at(service, &["spec", "type"]))
+}
+
+/// Whether each port of a Service is given one on every node.
+pub(crate) fn has_node_ports(service: &Value) -> bool {
+    match text_at(service, &["spec", "type"]) {
+        "NodePort" => true,
+        "LoadBalancer" => meta::at(service, &["spec", "allocateLoadBalancerNodePorts"]) != Some(&Value::Bool(false)),
+        _ => false,
+    }
+}
+
+/// Whether a load balancer asks every node whether it has pods of a Service.
+pub(crate) fn has_health_port(service: &Value) -> bool {
+    text_at(service, &["spec", "type"]) == "LoadBalancer"
+        && text_at(service, &["spec", "externalTrafficPolicy"]) == "Local"
+}
+
+fn drop_field(object: &mut Value, field: &str) {
+    if let Some(spec) = object_mut(object, &["spec"]) {
+        spec.remove(field);
+    }
+}
+
+/// Says in `clusterIPs` what a new Service says in `clusterIP` alone.
+pub(crate) fn say_address(object: &mut Value) {
+    let address = text_at(object, &["spec", "clusterIP"]).to_owned();
+    if !address.is_empty()
+        && list_at(object, &["spec", "clusterIPs"]).is_empty()
+        && let Some(spec) = object_mut(object, &["spec"])
+    {
+        spec.insert("clusterIPs".to_owned(), json!([address]));
+    }
+}
+
+/// Whether a Service is of a type that has a field.
+type Has = fn(&Value) -> bool;
+
+/// Addresses and node ports that a change leaves out stay; those that the new type cannot have go, unless they were changed.
 pub(crate) fn keep(object: &mut Value, old: &Value) {
-    let has_address = |service: &Value| meta::text_at(service, &["spec", "type"]) != "ExternalName";
-    if has_address(object) && has_address(old) {
-        for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
-            if let Some(was) = meta::at(old, &["spec", field]).cloned()
-                && let Some(spec) = object_mut(object, &["spec"])
-            {
-                meta::fill(spec, field, was);
-            }
+    keep_address(object, old);
+    keep_ports(object, old);
+    let was = |field: &str| meta::at(old, &["spec", field]).cloned();
+    let is_same = |object: &Value, field: &str| meta::at(object, &["spec", field]) == meta::at(old, &["spec", field]);
+    if has_health_port(object)
+        && has_health_port(old)
+        && let (Some(was), Some(spec)) = (was("healthCheckNodePort"), object_mut(object, &["spec"]))
+        && spec.get("healthCheckNodePort").and_then(Value::as_i64).unwrap_or(0) == 0
+    {
+        spec.insert("healthCheckNodePort".to_owned(), was);
+    }
+    let is_balancer = |service: &Value| text_at(service, &["spec", "type"]) == "LoadBalancer";
+    let needs: [(&str, Has); 8] = [
+        ("clusterIP", has_address),
+        ("clusterIPs", has_address),
+        ("ipFamilies", has_address),
+        ("ipFamilyPolicy", has_address),
+        ("internalTrafficPolicy", has_address),
+        ("externalTrafficPolicy", is_external),
+        ("healthCheckNodePort", has_health_port),
+        ("allocateLoadBalancerNodePorts", is_balancer),
+    ];
+    // Which types need which is decided before anything is dropped.
+    let gone: Vec<&str> = needs.iter().filter(|(_, has)| has(old) && !has(object)).map(|(field, _)| *field).collect();
+    for field in gone {
+        if is_same(object, field) {
+            drop_field(object, field);
         }
     }
-    let needs_ports =
-        |service: &Value| ["NodePort", "LoadBalancer"].contains(&meta::text_at(service, &["spec", "type"]));
-    if !needs_ports(object) || !needs_ports(old) {
-        return;
+    if is_balancer(old) && !is_balancer(object) && is_same(object, "loadBalancerClass") {
+        drop_field(object, "loadBalancerClass");
     }
-    let number = |port: &Value| meta::int_at(port, &["nodePort"]).unwrap_or(0);
-    let kept: Vec<i64> = meta::list_at(object, &["spec", "ports"]).iter().map(number).collect();
-    let ports = object.pointer_mut("/spec/ports").and_then(Value::as_array_mut);
-    for port in ports.into_iter().flatten().filter(|port| number(port) == 0) {
-        let name = meta::text_at(port, &["name"]).to_owned();
-        let mut before = meta::list_at(old, &["spec", "ports"]).iter();
-        let was = before.find(|before| meta::text_at(before, &["name"]) == name).map_or(0, number);
-        if was != 0
-            && !kept.contains(&was)
-            && let Some(port) = port.as_object_mut()
-        {
-            port.insert("nodePort".to_owned(), was.into());
+    let numbers = |service: &Value| -> BTreeSet<i64> {
+        let ports = list_at(service, &["spec", "ports"]).iter();
+        ports.filter_map(|port| int_at(port, &["nodePort"])).filter(|number| *number != 0).collect()
+    };
+    // Ports may come, go and move, as long as no number is asked for anew.
+    if has_node_ports(old) && !has_node_ports(object) && numbers(old).is_superset(&numbers(object)) {
+        let ports = object.pointer_mut("/spec/ports").and_then(Value::as_array_mut);
+        for port in ports.into_iter().flatten().filter_map(Value::as_object_mut) {
+            port.remove("nodePort");
         }
     }
 }
 
-/// Gives a Service the first free address of 10.96.0.0/12 from a point that the seed decides, and node ports.
-pub(crate) fn assign_ip(server: &ApiServer, object: &mut Value) {
-    let kind = meta::text_at(object, &["spec", "type"]).to_owned();
-    if kind == "ExternalName" {
+fn keep_address(object: &mut Value, old: &Value) {
+    let address = |service: &Value| text_at(service, &["spec", "clusterIP"]).to_owned();
+    let same_list = meta::at(object, &["spec", "clusterIPs"]) == meta::at(old, &["spec", "clusterIPs"]);
+    // Who changes `clusterIP` alone means the list, too.
+    if same_list && address(object) != address(old) && !address(old).is_empty() {
+        let new = address(object);
+        if let Some(spec) = object_mut(object, &["spec"]) {
+            if new.is_empty() {
+                spec.remove("clusterIPs");
+            } else {
+                spec.insert("clusterIPs".to_owned(), json!([new]));
+            }
+        }
+    }
+    if has_address(object) && has_address(old) {
+        for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
+            let lacks = meta::at(object, &["spec", field]).is_none_or(|value| value.is_null() || value == "");
+            if lacks
+                && (field != "clusterIPs" || address(object) == address(old))
+                && let (Some(was), Some(spec)) = (meta::at(old, &["spec", field]), object_mut(object, &["spec"]))
+            {
+                spec.insert(field.to_owned(), was.clone());
+            }
+        }
+    }
+    say_address(object);
+}
+
+fn keep_ports(object: &mut Value, old: &Value) {
+    if !has_node_ports(object) || !has_node_ports(old) {
         return;
     }
-    let given = meta::text_at(object, &["spec", "clusterIP"]).to_owned();
-    let services = server.values("services", "");
-    let address = if given.is_empty() {
-        let start = server.inner.entropy.next();
-        let mut candidates = (0..1u64 << 20)
-            .map(|n| (start.wrapping_add(n)) % ((1 << 20) - 2) + 1)
-            .map(|n| format!("10.{}.{}.{}", 96 + (n >> 16), (n >> 8) & 255, n & 255));
-        let is_free = |address: &String| services.iter().all(|s| meta::text_at(s, &["spec", "clusterIP"]) != address);
-        candidates.find(is_free).unwrap_or_default()
-    } else {
-        given
-    };
-    if let Some(spec) = object_mut(object, &["spec"]) {
-        spec.insert("clusterIPs".to_owned(), json!([address]));
-        spec.insert("clusterIP".to_owned(), address.into());
-        meta::fill(spec, "ipFamilies", json!(["IPv4"]));
-        meta::fill(spec, "ipFamilyPolicy", "SingleStack");
-    }
-    if kind == "ClusterIP" {
-        return;
-    }
-    let mut taken: Vec<i64> = services
-        .iter()
-        .flat_map(|service| meta::list_at(service, &["spec", "ports"]))
-        .filter_map(|port| meta::int_at(port, &["nodePort"]))
-        .collect();
+    let number = |port: &Value| int_at(port, &["nodePort"]).unwrap_or(0);
+    let mut kept: BTreeSet<i64> = list_at(object, &["spec", "ports"]).iter().map(number).collect();
     let ports = object.pointer_mut("/spec/ports").and_then(Value::as_array_mut);
-    for port in ports.into_iter().flatten().filter_map(Value::as_object_mut) {
-        if port.get("nodePort").and_then(Value::as_i64).unwrap_or(0) == 0
-            && let Some(free) = (30_000..32_768).find(|port| !taken.contains(port))
+    for port in ports.into_iter().flatten().filter(|port| number(port) == 0) {
+        let name = text_at(port, &["name"]).to_owned();
+        let mut before = list_at(old, &["spec", "ports"]).iter();
+        let was = before.find(|before| text_at(before, &["name"]) == name).map_or(0, number);
+        if was != 0
+            && kept.insert(was)
+            && let Some(port) = port.as_object_mut()
         {
-            taken.push(free);
-            port.insert("nodePort".to_owned(), free.into());
+            port.insert("nodePort".to_owned(), was.into());
         }
     }
 }

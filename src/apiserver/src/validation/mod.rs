@@ -6,6 +6,7 @@ pub(crate) mod names;
 mod pod;
 mod quotas;
 mod resources;
+mod services;
 mod volumes;
 mod warnings;
 mod workload;
@@ -16,6 +17,8 @@ use crate::meta;
 use crate::resource::Resource;
 use crate::service::Call;
 use crate::status::Cause;
+
+pub(crate) use services::first_address as service_addresses;
 
 /// Judges a new object.
 pub(crate) fn create(resource: &Resource, object: &Value) -> Vec<Cause> {
@@ -45,6 +48,7 @@ pub(crate) fn update(resource: &Resource, subresource: &str, new: &Value, old: &
     if !subresource.is_empty() && subresource != "scale" {
         if subresource == "status" {
             workload::check_status(resource, new, &mut causes);
+            services::check_status(resource, new, &mut causes);
         }
         if resource.is("pods") {
             pod::check_part(subresource, new, old, &mut causes);
@@ -53,6 +57,7 @@ pub(crate) fn update(resource: &Resource, subresource: &str, new: &Value, old: &
     }
     meta_fields::check(resource, new, &mut causes);
     if resource.is("pods") {
+        pod::check(new, &mut causes);
         pod::check_change(new, old, &mut causes);
     } else if resource.is("customresourcedefinitions.apiextensions.k8s.io") {
         causes.extend(crate::crd::validate_change(new, old));

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::limits::{budget, limit_range, priority_class};
 use super::quotas::{quota, quota_change};
+use super::services::{service, service_change};
 use super::volumes::{claim, claim_change, volume, volume_change};
 use super::{immutable, names};
 use crate::meta::{self, at, list_at, text_at};
@@ -96,14 +97,7 @@ pub(super) fn check_change(resource: &Resource, new: &Value, old: &Value, causes
             }
             immutable(new, old, &["volumeBindingMode"], causes);
         }
-        "services" => {
-            let was = text_at(old, &["spec", "clusterIP"]);
-            let both = [old, new].iter().all(|object| text_at(object, &["spec", "type"]) != "ExternalName");
-            if both && !was.is_empty() && was != text_at(new, &["spec", "clusterIP"]) {
-                let addresses = at(new, &["spec", "clusterIPs"]).cloned().unwrap_or_default();
-                causes.push(Cause::invalid("spec.clusterIPs[0]", &addresses, "may not change once set"));
-            }
-        }
+        "services" => service_change(new, old, causes),
         "rolebindings.rbac.authorization.k8s.io" | "clusterrolebindings.rbac.authorization.k8s.io"
             if new.get("roleRef") != old.get("roleRef") =>
         {
@@ -154,53 +148,6 @@ fn taints(node: &Value, causes: &mut Vec<Cause>) {
             causes.push(cause);
         }
         seen.push(identity);
-    }
-}
-
-fn service(service: &Value, causes: &mut Vec<Cause>) {
-    let kind = text_at(service, &["spec", "type"]);
-    let kinds = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
-    if !kinds.contains(&kind) {
-        causes.push(Cause::not_supported("spec.type", &kind.into(), &kinds));
-    }
-    let ports = list_at(service, &["spec", "ports"]);
-    if ports.is_empty() && kind != "ExternalName" && text_at(service, &["spec", "clusterIP"]) != "None" {
-        causes.push(Cause::required("spec.ports", ""));
-    }
-    for (index, port) in ports.iter().enumerate() {
-        let path = format!("spec.ports[{index}]");
-        let name = text_at(port, &["name"]);
-        if name.is_empty() {
-            if ports.len() > 1 {
-                causes.push(Cause::required(format!("{path}.name"), ""));
-            }
-        } else {
-            if let Some(why) = names::label(name) {
-                causes.push(Cause::invalid(format!("{path}.name"), &name.into(), &why));
-            }
-            if ports.iter().take(index).any(|other| text_at(other, &["name"]) == name) {
-                causes.push(Cause::duplicate(format!("{path}.name"), &name.into()));
-            }
-        }
-        let number = meta::int_at(port, &["port"]).unwrap_or(0);
-        if !(1..=65_535).contains(&number) {
-            let why = "must be between 1 and 65535, inclusive";
-            causes.push(Cause::invalid(format!("{path}.port"), &number.into(), why));
-        }
-        if let Some(target) = meta::int_at(port, &["targetPort"]).filter(|target| !(1..=65_535).contains(target)) {
-            let why = "must be between 1 and 65535, inclusive";
-            causes.push(Cause::invalid(format!("{path}.targetPort"), &target.into(), why));
-        }
-        let protocol = text_at(port, &["protocol"]);
-        let protocols = ["SCTP", "TCP", "UDP"];
-        if !protocols.contains(&protocol) {
-            causes.push(Cause::not_supported(format!("{path}.protocol"), &protocol.into(), &protocols));
-        }
-    }
-    let address = text_at(service, &["spec", "clusterIP"]);
-    if !["", "None"].contains(&address) && address.parse::<std::net::IpAddr>().is_err() {
-        let why = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
-        causes.push(Cause::invalid("spec.clusterIPs[0]", &address.into(), why));
     }
 }
 

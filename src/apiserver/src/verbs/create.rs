@@ -72,6 +72,10 @@ impl Scope<'_> {
         self.dedup_owners(&mut object);
         fill_system_fields(server, &mut object, now);
         admission::admit_create(self, &mut object)?;
+        if resource.is("services") {
+            crate::defaults::service::say_address(&mut object);
+        }
+        let held = super::services::allocate(self, &mut object, None)?;
         strategy::prepare_create(server, resource, &mut object);
         let causes = validation::create(resource, &object);
         if !causes.is_empty() {
@@ -94,6 +98,7 @@ impl Scope<'_> {
             Refused::Missing | Refused::Moved => ApiError::internal("the store refused a create"),
         })?;
         drop(quota);
+        drop(held);
         if resource.storage == EVENTS {
             server.keep_event(&created);
         }

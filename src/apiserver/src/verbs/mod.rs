@@ -8,6 +8,7 @@ mod kubelet;
 mod patch;
 mod read;
 mod review;
+mod services;
 mod strategy;
 mod subresource;
 mod token;

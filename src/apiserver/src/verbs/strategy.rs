@@ -78,7 +78,6 @@ pub(super) fn prepare_create(server: &ApiServer, resource: &Resource, object: &m
         }
         "persistentvolumeclaims" => set_status(object, json!({"phase": "Pending"})),
         "jobs.batch" => label_job(object),
-        "services" => crate::defaults::service::assign_ip(server, object),
         _ => {}
     }
     if resource.is("customresourcedefinitions.apiextensions.k8s.io") {
@@ -117,6 +116,10 @@ pub(super) fn prepare_update(resource: &Resource, subresource: &str, object: &mu
         if resource.has_status() && subresource != "approval" {
             restore(object, old, "status");
         }
+        let is_balancer = |service: &Value| meta::text_at(service, &["spec", "type"]) == "LoadBalancer";
+        if resource.is("services") && is_balancer(old) && !is_balancer(object) {
+            set_status(object, json!({"loadBalancer": {}}));
+        }
         if resource.habits.generation && is_new_generation(resource, object, old) {
             let next = meta::number(old, "generation").unwrap_or(0) + 1;
             meta::set(object, "generation", next);
@@ -127,9 +130,6 @@ pub(super) fn prepare_update(resource: &Resource, subresource: &str, object: &mu
     }
     if resource.is("daemonsets.apps") && subresource != "status" {
         count_templates(object, old);
-    }
-    if resource.is("services") && subresource.is_empty() {
-        crate::defaults::service::keep(object, old);
     }
     if let Some(custom) = resource.custom() {
         custom.default_again(object);

@@ -118,7 +118,13 @@ impl Names {
                 });
                 *value = text_of_status.into_owned().into();
             }
-            Value::Number(_) if key == "nodePort" => *value = json!(30000),
+            // Those below are asked for, never given; who only tries is told numbers beyond all by the real server.
+            Value::Number(number)
+                if ["nodePort", "healthCheckNodePort"].contains(&key)
+                    && number.as_i64().is_some_and(|number| number >= 30_086) =>
+            {
+                *value = json!(30086);
+            }
             _ => {}
         }
     }

@@ -94,9 +94,23 @@ fn object(dice: &mut Dice, kind: &str, name: &str) -> Value {
             }
             json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec})
         }
-        "services" => json!({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {
-            "selector": texts(dice, &["app", "tier"]),
-            "ports": [{"port": dice.one_of(&[80, 81]), "name": "a"}, {"port": 443, "name": "b"}]}}),
+        "services" => {
+            let mut spec = json!({"selector": texts(dice, &["app", "tier"]),
+                "ports": [{"port": dice.one_of(&[80, 81]), "name": "a"}, {"port": 443, "name": "b"}]});
+            if dice.chance(60) {
+                spec["type"] = dice.one_of(&["ClusterIP", "NodePort", "NodePort", "LoadBalancer"]).into();
+                spec["ports"][0]["nodePort"] = node_port(dice);
+            }
+            if dice.chance(15) {
+                // Without a selector it would be of both families, and no change of that is told as the real server does.
+                spec["selector"]["app"] = "x".into();
+                spec["clusterIP"] = dice.one_of(&["None", "10.96.0.77", "10.96.0.78"]).into();
+            }
+            if dice.chance(15) {
+                spec["externalTrafficPolicy"] = dice.one_of(&["Cluster", "Local"]).into();
+            }
+            json!({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec})
+        }
         "poddisruptionbudgets" => {
             json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": metadata,
             "spec": {"minAvailable": dice.one_of(&[1, 2]), "selector": {"matchLabels": texts(dice, &["app"])}}})
@@ -104,6 +118,11 @@ fn object(dice: &mut Dice, kind: &str, name: &str) -> Value {
         _ => json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata,
                     "spec": {"containers": containers(dice), "nodeName": dice.one_of(&["", "n1"])}}),
     }
+}
+
+/// None, one of few that meet each other, or one that no Service can have.
+fn node_port(dice: &mut Dice) -> Value {
+    dice.one_of(&[json!(null), json!(0), json!(30_001), json!(30_001), json!(30_002), json!(443)])
 }
 
 /// What an applier says: a part of an object.
@@ -146,7 +165,12 @@ fn merge_patch(dice: &mut Dice, kind: &str) -> Value {
                 json!({"template": {"spec": {"containers": containers(dice)}}})
             };
         }
-        "services" => out["spec"] = json!({"ports": [{"port": dice.one_of(&[80, 82]), "name": "a"}]}),
+        "services" if dice.chance(50) => {
+            out["spec"] = json!({"type": dice.one_of(&["ClusterIP", "NodePort", "LoadBalancer"])});
+        }
+        "services" => {
+            out["spec"] = json!({"ports": [{"port": dice.one_of(&[80, 82]), "name": "a"}]});
+        }
         _ => {}
     }
     out

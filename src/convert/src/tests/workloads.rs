@@ -62,6 +62,20 @@ fn daemons_are_overhead_and_tolerate_what_their_controller_lets_them() {
     assert_eq!(cluster.specs[cluster.daemons[0].spec as usize].tolerations.len(), 6);
 }
 
+#[rstest]
+#[case("Deployment", 242)]
+#[case("StatefulSet", 52)]
+#[case("Job", 63)]
+fn a_name_that_leaves_no_room_for_what_the_controller_makes_is_told(#[case] kind: &str, #[case] most: usize) {
+    let warned = |length: usize| convert([mk_workload(kind, &"w".repeat(length), json!({}))]).warnings;
+    assert!(warned(most).is_empty(), "{:?}", warned(most));
+    let long = warned(most + 1);
+    let told = format!("the name has {} characters", most + 1);
+    assert!(long.len() == 1 && long[0].contains(&told) && long[0].contains("run none of its pods"), "{long:?}");
+    // Pods' names are cut, so ReplicaSets may have any name.
+    assert!(convert([mk_workload("ReplicaSet", &"w".repeat(253), json!({}))]).warnings.is_empty());
+}
+
 #[test]
 fn a_workload_being_deleted_wants_nothing() {
     let going = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});

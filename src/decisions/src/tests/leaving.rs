@@ -1,4 +1,4 @@
-//! Pods on nodes that are going away.
+//! Pods that run still, and are counted as gone: on nodes that are going away, and who is to give way.
 
 use super::*;
 
@@ -89,4 +89,96 @@ fn a_claim_for_one_pod_is_taken_until_that_pod_has_stopped_wherever_it_runs() {
         assert!(bound("ReadWriteOncePod").is_empty(), "{is_terminating}");
         assert_eq!(bound("ReadWriteOnce"), ["n"]);
     }
+}
+
+/// Where `new` is bound while `old` is to give way on another node of zone a, or in zone b, to a pod that goes there alone.
+fn bound_beside_preemption(zone: &str, old: Value, new: Value) -> Vec<String> {
+    let owner = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "1", "controller": true}]);
+    let mut old = on("full", old, false);
+    merge(&mut old, json!({"spec": {"priority": 0}, "metadata": {"ownerReferences": owner}}));
+    let urgent = json!({"spec": {"priority": 1000, "nodeSelector": {"for": "urgent"}}});
+    let objects = [
+        mk_node("full", "1", &json!({ZONE: "a", "for": "urgent"})),
+        in_zone("n", zone),
+        labelled("old", old),
+        labelled("new", new),
+        mk_pod("urgent", "1", urgent),
+    ];
+    let mut state = state_of(&objects);
+    let decision = decide(&mut state, &full(), NOW).unwrap();
+    assert_eq!(decision.evictions, [Eviction { pod: pod_ref("old"), node: node_ref("full") }]);
+    assert!(decision.launches.is_empty(), "{:?}", decision.launches);
+    let is_new = |object: &ObjectRef| *object == pod_ref("new");
+    let bound = decision.bindings.iter().filter(|binding| is_new(&binding.object));
+    let bound: Vec<String> = bound.map(|binding| binding.node.key.name.to_string()).collect();
+    let waits = decision.nominations.iter().any(|nomination| is_new(&nomination.object) && !nomination.after_evictions);
+    assert_eq!(bound.is_empty(), waits, "it has its place, and waits for it alone");
+    bound
+}
+
+/// The regression: who was to give way on another node was off it for whoever was decided about after that, and ran on beside a
+/// pod that it keeps away.
+#[test]
+fn rules_hold_with_who_gives_way_on_another_node_until_it_has_stopped() {
+    let bound = bound_beside_preemption;
+    assert!(bound("a", json!({}), away_from("old")).is_empty(), "its own anti-affinity");
+    assert!(bound("a", away_from("new"), json!({})).is_empty(), "the other's");
+    assert_eq!(bound("a", json!({}), away_from("others")), ["n"]);
+    assert_eq!(bound("b", json!({}), away_from("old")), ["n"], "another zone");
+}
+
+/// The regression, of a spread: the one who gives way counts until it does.
+#[test]
+fn a_spread_counts_who_gives_way_until_it_has_stopped() {
+    let spread = |app: &str, unsatisfiable: &str| {
+        json!({"spec": {"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": unsatisfiable,
+            "labelSelector": {"matchLabels": {"app": app}}}]}})
+    };
+    let bound = bound_beside_preemption;
+    assert!(bound("a", json!({}), spread("old", "DoNotSchedule")).is_empty());
+    assert_eq!(bound("a", json!({}), spread("old", "ScheduleAnyway")), ["n"]);
+    assert_eq!(bound("a", json!({}), spread("others", "DoNotSchedule")), ["n"]);
+    assert_eq!(bound("b", json!({}), spread("old", "DoNotSchedule")), ["n"]);
+}
+
+/// Where `new` is bound while `urgent` waits on a node of zone c for somebody to make way, with one of its like in zone a.
+fn bound_beside_who_waits(more: Vec<Object>, new: Value) -> Vec<String> {
+    let owner = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "1", "controller": true}]);
+    let mut old = on("full", json!({}), false);
+    merge(&mut old, json!({"spec": {"priority": 0}, "metadata": {"ownerReferences": owner}}));
+    let urgent = json!({"spec": {"priority": 1000, "nodeSelector": {"for": "urgent"}}});
+    let mut objects = vec![
+        mk_node("full", "2", &json!({ZONE: "c", "for": "urgent"})),
+        in_zone("n", "a"),
+        mk_pod("old", "2", old),
+        labelled("urgent", urgent),
+        labelled("there", on("n", json!({"metadata": {"labels": {"app": "urgent"}}}), false)),
+        labelled("new", new),
+    ];
+    objects.extend(more);
+    let decision = decide(&mut state_of(&objects), &full(), NOW).unwrap();
+    assert!(decision.nominations.iter().any(|nomination| nomination.object == pod_ref("urgent")));
+    let of_new = decision.bindings.iter().filter(|binding| binding.object == pod_ref("new"));
+    of_new.map(|binding| binding.node.key.name.to_string()).collect()
+}
+
+/// The regression: who waited for others to make way was there for whoever was decided about after that.
+#[test]
+fn nobody_is_bound_who_counts_on_a_pod_that_waits_for_others_to_make_way() {
+    let spread = |app: &str, selector: Value| {
+        json!({"metadata": {"labels": {"app": "urgent"}}, "spec": {"nodeSelector": selector, "topologySpreadConstraints": [{
+            "maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": {"app": app}}}]}})
+    };
+    let bound = bound_beside_who_waits;
+    assert!(bound(vec![], spread("urgent", json!({}))).is_empty(), "two would be in zone a, and none in c");
+    assert_eq!(bound(vec![], spread("others", json!({}))), ["n"]);
+    assert_eq!(bound(vec![], spread("urgent", json!({ZONE: "a"}))), ["n"], "it is spread over zone a alone");
+    let beside = |zone: &str| {
+        json!({"spec": {"nodeSelector": {ZONE: zone}, "affinity": {"podAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [
+                {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "urgent"}}}]}}}})
+    };
+    assert!(bound(vec![in_zone("m", "c")], beside("c")).is_empty(), "nobody is in zone c yet");
+    assert_eq!(bound(vec![in_zone("m", "c")], beside("a")), ["n"]);
 }

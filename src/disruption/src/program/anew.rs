@@ -16,6 +16,8 @@ use crate::candidate::Survey;
 
 /// How exact the prices are: they choose what a whole decision is asked about.
 const BUDGET: Budget = Budget {
+    whole: 0,
+    ruins: 0,
     work: 30_000,
     rounds: 60,
     dive_rounds: 0,

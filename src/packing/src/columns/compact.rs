@@ -1,15 +1,24 @@
 //! The compact program: fractions of items in fractions of bins, without patterns. It is weaker than the program over patterns,
 //! but it is solved at once, whatever the items are, and its dual prices are proved by its own multipliers of resources.
 
-use super::Generator;
+use super::{BinClass, Generator};
 use crate::duals::DualPrices;
-use crate::master::interior::Program;
+use crate::master::interior::{Answer, Program};
 use crate::numbers::float;
-use crate::tuning::compact::{MOST_ROWS, MOST_WORK, TOLERANCE};
+use crate::tuning::compact::{MOST_ROWS, MOST_WORK, PRICES_TOLERANCE, PRICES_WORK, TOLERANCE};
+
+/// What filling bins by the compact program goes by.
+pub(crate) struct Guide {
+    pub(crate) duals: DualPrices,
+    /// Types of bins, those that it uses most first.
+    pub(crate) types: Vec<u32>,
+}
 
 /// A solution of the compact program.
 struct Compact {
     duals: DualPrices,
+    /// By type of bin that it knows, how many it uses.
+    uses: Vec<(u32, f64)>,
     /// By class of bins and resource: what room is worth, an amount of the resource for one unit.
     multipliers: Vec<Vec<f64>>,
 }
@@ -18,12 +27,13 @@ impl Generator<'_> {
     /// Raises the bound to that of the compact program, where that is solved. What its multipliers say of bins is kept for the
     /// searches that follow.
     pub(crate) fn bound_compactly(&mut self) {
-        let Some(Compact { duals, multipliers }) = self.compact() else { return };
-        for (bins, multipliers) in self.classes.iter().zip(multipliers) {
-            for bin in bins {
-                self.pricer.set_multipliers(*bin, multipliers.clone());
-            }
+        let all: Vec<usize> = (0..self.classes.len()).collect();
+        let n_rows = self.problem.items.len().saturating_add(self.n_dense(all.len()));
+        if self.work_with(all.len()) > MOST_WORK || n_rows > MOST_ROWS {
+            return;
         }
+        let Some(Compact { duals, multipliers, .. }) = self.compact(&all, TOLERANCE) else { return };
+        self.keep_multipliers(&all, multipliers);
         let problem = self.problem;
         let counts: Vec<u32> = problem.items.iter().map(|item| item.count).collect();
         let at_most = |bin: usize| {
@@ -34,17 +44,55 @@ impl Generator<'_> {
         self.bound = self.bound.max(self.certify(&duals, &at_most));
     }
 
-    // Solves it; `None` where it is too large, or no answer is found.
-    fn compact(&self) -> Option<Compact> {
+    /// Dual prices by the compact program of the classes of bins that promise most at other prices: as many as may be solved in
+    /// a moment. What its multipliers say of bins is kept. `None` where items are too many.
+    pub(crate) fn compact_prices(&mut self, duals: &DualPrices) -> Option<Guide> {
+        let problem = self.problem;
+        let counts: Vec<u32> = problem.items.iter().map(|item| item.count).collect();
+        let promise = |bins: &BinClass| {
+            let first = bins.first().copied().unwrap_or(0);
+            let prices = problem.prices_in(first, &duals.items, &duals.stocks);
+            let most = self.pricer.at_most(first, &prices, &counts);
+            let costs = bins.iter().filter_map(|bin| problem.bins.get(*bin)).map(|bin| duals.cost_of_bin(bin));
+            most / costs.fold(f64::INFINITY, f64::min).max(1e-9)
+        };
+        let mut order: Vec<(f64, usize)> = self.classes.iter().map(promise).zip(0..).collect();
+        order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        let n = (1..=order.len()).rev().find(|n| {
+            self.work_with(*n) <= PRICES_WORK && problem.items.len().saturating_add(self.n_dense(*n)) <= MOST_ROWS
+        })?;
+        let classes: Vec<usize> = order.into_iter().take(n).map(|(_, class)| class).collect();
+        let Compact { duals, multipliers, mut uses } = self.compact(&classes, PRICES_TOLERANCE)?;
+        self.keep_multipliers(&classes, multipliers);
+        uses.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        Some(Guide { duals, types: uses.into_iter().map(|(bin, _)| bin).collect() })
+    }
+
+    fn keep_multipliers(&mut self, classes: &[usize], multipliers: Vec<Vec<f64>>) {
+        for (class, multipliers) in classes.iter().zip(multipliers) {
+            for bin in self.classes.get(*class).into_iter().flatten() {
+                self.pricer.set_multipliers(*bin, multipliers.clone());
+            }
+        }
+    }
+
+    // Rows that have to do with all others, with so many classes of bins. Rows of items have nothing to do with each other.
+    fn n_dense(&self, n_classes: usize) -> usize {
+        n_classes.saturating_mul(self.pricer.n_resources()).saturating_add(self.problem.stocks.len())
+    }
+
+    // Multiplications of one factorisation.
+    fn work_with(&self, n_classes: usize) -> usize {
+        let n_dense = self.n_dense(n_classes);
+        self.problem.items.len().saturating_add(n_dense).saturating_mul(n_dense).saturating_mul(n_dense)
+    }
+
+    // Solves it; `None` where no answer is found.
+    fn compact(&self, of: &[usize], tolerance: f64) -> Option<Compact> {
         let problem = self.problem;
         let n_resources = self.pricer.n_resources();
-        let (n_items, n_classes) = (problem.items.len(), self.classes.len());
-        // Rows of items have nothing to do with each other; all others have with all.
-        let n_dense = n_classes.saturating_mul(n_resources).saturating_add(problem.stocks.len());
-        let n_rows = n_items.saturating_add(n_dense);
-        if n_rows > MOST_ROWS || n_rows * n_dense * n_dense > MOST_WORK {
-            return None;
-        }
+        let classes: Vec<&BinClass> = of.iter().filter_map(|class| self.classes.get(*class)).collect();
+        let (n_items, n_classes) = (problem.items.len(), classes.len());
         let row = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
         let row_of_room = |class: usize, resource: usize| row(n_items + class * n_resources + resource);
         let row_of_stock = |stock: usize| row(n_items + n_classes * n_resources + stock);
@@ -52,10 +100,12 @@ impl Generator<'_> {
         rhs.resize(n_items + n_classes * n_resources, 0.0);
         rhs.extend(problem.stocks.iter().map(|stock| stock.max(0.0)));
         let mut program = Program::new(rhs);
-        for (class, bins) in self.classes.iter().enumerate() {
+        let mut of_bins: Vec<(u32, usize)> = Vec::new();
+        for (class, bins) in classes.iter().enumerate() {
             let Some(first) = bins.first().and_then(|bin| problem.bins.get(*bin)) else { continue };
             let room: Vec<f64> = self.pricer.room_of(first).map(float).collect();
-            for bin in bins.iter().filter_map(|bin| problem.bins.get(*bin)) {
+            for (index, bin) in bins.iter().filter_map(|bin| Some((*bin, problem.bins.get(*bin)?))) {
+                of_bins.push((u32::try_from(index).unwrap_or(u32::MAX), program.costs.len()));
                 let rooms = (0..).zip(&room).filter(|(_, room)| **room > 0.0);
                 let mut entries: Vec<(u32, f64)> = rooms.map(|(at, _)| (row_of_room(class, at), -1.0)).collect();
                 let mut draws = bin.draws.clone();
@@ -88,21 +138,23 @@ impl Generator<'_> {
         for stock in 0..problem.stocks.len() {
             program.push(0.0, [(row_of_stock(stock), 1.0)]);
         }
-        let prices = program.solve(TOLERANCE, None)?.prices;
+        let Answer { prices, amounts, .. } = program.solve(tolerance, None)?;
         let (items, rest) = prices.split_at_checked(n_items)?;
         let (rooms, stocks) = rest.split_at_checked(n_classes * n_resources)?;
-        let of_class = |(bins, values): (&Vec<usize>, &[f64])| {
+        let of_class = |(bins, values): (&&BinClass, &[f64])| {
             let first = bins.first().and_then(|bin| problem.bins.get(*bin));
             let room = first.map(|first| self.pricer.room_of(first).collect::<Vec<i64>>()).unwrap_or_default();
             let value = |(value, room): (&f64, i64)| if room > 0 { (-value).max(0.0) / float(room) } else { 0.0 };
             values.iter().zip(room).map(value).collect()
         };
+        let uses = |(bin, column): (u32, usize)| (bin, amounts.get(column).copied().unwrap_or(0.0));
         Some(Compact {
+            uses: of_bins.into_iter().map(uses).collect(),
             duals: DualPrices {
                 items: items.iter().map(|price| price.max(0.0)).collect(),
                 stocks: stocks.iter().map(|price| (-price).max(0.0)).collect(),
             },
-            multipliers: self.classes.iter().zip(rooms.chunks(n_resources.max(1))).map(of_class).collect(),
+            multipliers: classes.iter().zip(rooms.chunks(n_resources.max(1))).map(of_class).collect(),
         })
     }
 }

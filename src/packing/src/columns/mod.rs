@@ -11,6 +11,7 @@ mod seed;
 use fixedbitset::FixedBitSet;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+pub(crate) use compact::Guide;
 pub(crate) use rounds::Rounds;
 
 use crate::Budget;

@@ -5,6 +5,7 @@ mod greedy;
 mod partial;
 mod repair;
 mod restricted;
+mod ruin;
 
 use crate::Budget;
 use crate::columns::Generator;
@@ -14,7 +15,8 @@ use greedy::Order;
 use partial::PartialPlan;
 
 /// A plan from the solution of the master: bins are filled greedily by each set of dual prices that was saved on the way,
-/// and by a dive where the budget has dives. The cheapest of these plans is repaired.
+/// and by a dive where the budget has dives. The cheapest of these plans is repaired. It, or one that is filled by the prices of
+/// the compact program, is then improved by many small changes.
 pub(crate) fn plan(generator: &mut Generator<'_>, budget: Budget, solution: &MasterSolution) -> Vec<(Pattern, u32)> {
     generator.work = 0;
     let columns = if budget.repairs > 0 { generator.columns.clone() } else { Vec::new() };
@@ -34,6 +36,16 @@ pub(crate) fn plan(generator: &mut Generator<'_>, budget: Budget, solution: &Mas
     }
     let Some(mut plan) = best.plan else { return Vec::new() };
     repair::repair(generator, &mut plan, budget, &columns, solution);
+    let guide = if budget.ruins > 0 { generator.compact_prices(&solution.duals) } else { None };
+    if let Some(guide) = guide {
+        let anew = ruin::construct(PartialPlan::new(generator.problem), &mut generator.pricer, &guide);
+        let mut best = Best::default();
+        best.keep(plan);
+        best.keep(anew);
+        let Some(mut plan) = best.plan else { return Vec::new() };
+        ruin::improve(&mut plan, &mut generator.pricer, &guide, budget.ruins);
+        return plan.bins.into_iter().collect();
+    }
     plan.bins.into_iter().collect()
 }
 

@@ -7,8 +7,11 @@ mod branch;
 mod cuts;
 mod exact;
 mod exactly;
+mod fill;
 mod multipliers;
 mod simplex;
+
+pub(crate) use fill::Wanted;
 
 use crate::problem::{BinType, Need, Problem};
 use crate::rules;

@@ -16,6 +16,7 @@ use serde::{Serialize, Serializer};
 use crate::decimal::Exact;
 use crate::{Plan, Summary};
 use berth_decisions::{Also, Assignment, MemberName, PlannedNode, Share};
+use berth_provisioning::StopReason;
 
 pub(crate) fn write<W: Write>(plan: &Plan, with_timings: bool, mut writer: W) -> io::Result<()> {
     let assignment = Assignment::new(&plan.cluster, &plan.universe, &plan.solution);
@@ -76,6 +77,7 @@ struct SummaryJson {
     lower_bound: Option<Exact>,
     #[serde(skip_serializing_if = "Option::is_none")]
     bound_relaxes: Option<Vec<&'static str>>,
+    search_stopped: Option<&'static str>,
     solve_seconds: Option<f64>,
     reserved_slots: ReservedSlots,
 }
@@ -101,9 +103,21 @@ impl SummaryJson {
             node_cost: Exact(summary.node_cost),
             lower_bound: summary.lower_bound.map(Exact),
             bound_relaxes: plan.solution.bound.as_ref().map(|bound| bound.relaxed.clone()),
+            search_stopped: summary.search.and_then(search_stopped),
             solve_seconds: with_timings.then(|| (timings.convert + timings.solve).as_secs_f64()),
             reserved_slots: ReservedSlots { total: summary.slots_total, used: summary.slots_used },
         }
+    }
+}
+
+// Rounds are work, too.
+fn search_stopped(reason: StopReason) -> Option<&'static str> {
+    match reason {
+        StopReason::Unsolved => None,
+        StopReason::Solved => Some("Solved"),
+        StopReason::Optimal => Some("Optimal"),
+        StopReason::NoColumn => Some("NoColumn"),
+        StopReason::Rounds | StopReason::Work => Some("WorkSpent"),
     }
 }
 

@@ -12,6 +12,7 @@ mod unschedulable;
 use std::io::{self, Write};
 
 use berth_model::Money;
+use berth_provisioning::StopReason;
 
 use crate::decimal::{rounded, thousands};
 use crate::{Plan, Summary};
@@ -97,10 +98,23 @@ fn headline<W: Write>(plan: &Plan, writer: &mut W) -> io::Result<()> {
     }
     writeln!(writer)?;
     write_bound(plan, &summary, writer)?;
+    if let Some(stopped) = summary.search.and_then(search_stopped) {
+        writeln!(writer, "Search:        {stopped}")?;
+    }
     for note in &plan.notes {
         writeln!(writer, "Note:          {note}")?;
     }
     Ok(())
+}
+
+fn search_stopped(reason: StopReason) -> Option<&'static str> {
+    match reason {
+        StopReason::Unsolved => None,
+        StopReason::Solved => Some("every way to fill the new nodes was tried"),
+        StopReason::Optimal => Some("stopped at the optimum of its linear program"),
+        StopReason::NoColumn => Some("stopped, as it found no better way to fill a node"),
+        StopReason::Rounds | StopReason::Work => Some("stopped, as the work of its effort was spent"),
+    }
 }
 
 fn write_bound<W: Write>(plan: &Plan, summary: &Summary, writer: &mut W) -> io::Result<()> {

@@ -61,8 +61,22 @@ impl Workload {
     }
 }
 
+/// Amounts of resources that ruin and recreate looks at: half a second, and some four seconds.
+const RUINS: u64 = 100_000_000;
+const RUINS_AT_HIGH: u64 = 1_000_000_000;
+
+/// Steps in which a small problem may be solved whole: some hundredths of a second, and up to a second.
+const WHOLE: u64 = 300_000;
+const WHOLE_AT_HIGH: u64 = 6_000_000;
+
 /// How much work the search for a plan may do.
 pub(super) fn budget(effort: Effort, workload: Workload) -> Budget {
+    let whole = if effort == Effort::High { WHOLE_AT_HIGH } else { WHOLE };
+    Budget { whole, ..beyond_small(effort, workload) }
+}
+
+// The same where a problem is not solved whole.
+fn beyond_small(effort: Effort, workload: Workload) -> Budget {
     match (effort, workload) {
         (Effort::Low | Effort::Default, Workload::Diverse | Workload::ManyMixed | Workload::ManyDiverse) => Budget {
             work: 80_000,
@@ -72,6 +86,7 @@ pub(super) fn budget(effort: Effort, workload: Workload) -> Budget {
             exact_fills: false,
             dives: 0,
             repairs: 4,
+            ruins: RUINS,
             steps: 40,
             deep_steps: 0,
             nodes: 0,
@@ -79,7 +94,7 @@ pub(super) fn budget(effort: Effort, workload: Workload) -> Budget {
             ..Budget::default()
         },
         (Effort::Low | Effort::Default, Workload::VeryManyDiverse) => {
-            Budget { rounds: 1, fills: 1, repairs: 0, ..budget(effort, Workload::Diverse) }
+            Budget { rounds: 1, fills: 1, repairs: 0, ruins: 0, ..beyond_small(effort, Workload::Diverse) }
         }
         (Effort::Low | Effort::Default, Workload::Large) => Budget {
             work: 80_000,
@@ -107,7 +122,7 @@ pub(super) fn budget(effort: Effort, workload: Workload) -> Budget {
             ..Budget::default()
         },
         (Effort::High, Workload::ManyDiverse | Workload::VeryManyDiverse) => {
-            Budget { fills: 8, dives: 0, repairs: 30, ..budget(effort, Workload::Diverse) }
+            Budget { fills: 8, dives: 0, repairs: 30, ruins: RUINS_AT_HIGH, ..beyond_small(effort, Workload::Diverse) }
         }
         (Effort::High, Workload::Diverse) => Budget {
             work: 200_000,
@@ -118,6 +133,7 @@ pub(super) fn budget(effort: Effort, workload: Workload) -> Budget {
             dive_rounds: 2,
             share: 0.08,
             repairs: 10,
+            ruins: RUINS_AT_HIGH,
             steps: 60,
             deep_steps: 4_000_000,
             nodes: 0,
@@ -147,9 +163,9 @@ pub(super) fn budget(effort: Effort, workload: Workload) -> Budget {
 
 /// How much work the search for a bound may do.
 pub(crate) fn bound_budget(workload: Workload) -> Budget {
-    match workload {
+    let budget = match workload {
         Workload::Diverse | Workload::ManyDiverse | Workload::VeryManyDiverse => {
-            Budget { rounds: 200, fills: 0, ..budget(Effort::High, Workload::Diverse) }
+            Budget { rounds: 200, fills: 0, ruins: 0, ..beyond_small(Effort::High, Workload::Diverse) }
         }
         Workload::Alike | Workload::Large | Workload::ManyMixed => Budget {
             work: 800_000,
@@ -162,5 +178,6 @@ pub(crate) fn bound_budget(workload: Workload) -> Budget {
             prices: 1_500,
             ..Budget::default()
         },
-    }
+    };
+    Budget { whole: WHOLE_AT_HIGH, ..budget }
 }

@@ -37,6 +37,7 @@ impl Planner<'_> {
         let (problem, _) = build(self, &rows.list, &offers, Purpose::Plans);
         let start = problem::start(&problem, &rows, &offers, &withdrawn);
         let answer = berth_packing::search(&problem, &start, budgets::budget(effort, Workload::of(&rows.list)));
+        self.stop = Some(answer.stop);
         self.put_plan_in(&rows, &offers, &answer.plan)
     }
 }

@@ -63,10 +63,7 @@ pub(in crate::validation) fn check_change(new: &Value, old: &Value, causes: &mut
         let images: Vec<Value> =
             list_at(&before, &[field]).iter().map(|c| c.get("image").cloned().unwrap_or_default()).collect();
         let containers = munged.get_mut(field).and_then(Value::as_array_mut);
-        for (index, (container, image)) in containers.into_iter().flatten().zip(images).enumerate() {
-            if text_at(container, &["image"]).is_empty() {
-                causes.push(Cause::required(format!("spec.{field}[{index}].image"), ""));
-            }
+        for (container, image) in containers.into_iter().flatten().zip(images) {
             if let Some(container) = container.as_object_mut() {
                 container.insert("image".to_owned(), image);
             }
