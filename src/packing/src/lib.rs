@@ -65,13 +65,23 @@ use whole::Cheapest;
 /// Packs a problem. `start` is a plan known already, whose patterns are columns to begin with.
 pub fn search(problem: &Problem, start: &[(Pattern, u32)], budget: Budget) -> Answer {
     let merged = Merged::new(problem);
-    if let Some(Cheapest { plan, cost }) = whole::cheapest(&merged.problem, budget.whole) {
-        return Answer { plan: merged.split(problem, plan), bound: cost, relaxed: cost, stop: StopReason::Solved };
-    }
+    let whole = whole::cheapest(&merged.problem, budget.whole);
     let mut generator = Generator::new(&merged.problem, merged.columns(start));
-    let Some(solution) = generator.solve_all(budget) else { return Answer::default() };
-    let plan = plan::plan(&mut generator, budget, &solution);
-    Answer { plan: merged.split(problem, plan), bound: generator.bound, relaxed: solution.value, stop: generator.stop }
+    let searched = generator.solve_all(budget).map(|solution| {
+        let plan = plan::plan(&mut generator, budget, &solution);
+        Answer { plan, bound: generator.bound, relaxed: solution.value, stop: generator.stop }
+    });
+    let answer = match (whole, searched) {
+        (None, None) => return Answer::default(),
+        (None, Some(searched)) => searched,
+        // Of plans that cost the same the search's stays: it prefers what its biases, and whoever made `start`, prefer.
+        (Some(whole), searched) => {
+            let as_cheap = searched.filter(|searched| whole.is_matched_by(&merged.problem, &searched.plan));
+            let plan = as_cheap.map_or(whole.plan, |searched| searched.plan);
+            Answer { plan, bound: whole.cost, relaxed: whole.cost, stop: StopReason::Solved }
+        }
+    };
+    Answer { plan: merged.split(problem, answer.plan), ..answer }
 }
 
 /// What one more of each item costs, shared with others in its bin: the dual prices of [`search`]'s program, without its

@@ -268,4 +268,6 @@ pub(crate) mod whole {
     pub(crate) const STOCK_TOLERANCE: f64 = 1e-9;
     /// Costs that differ by no more than this, relative, are equal.
     pub(crate) const TIED: f64 = 1e-12;
+    /// By how much, relative, the search's plan may cost more and still be as cheap: its sum has errors of its own.
+    pub(crate) const SAME: f64 = 1e-9;
 }

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 
 use crate::problem::{Pattern, Problem};
 use crate::tuning::whole::{
-    MOST_ITEMS, MOST_LEFTS, MOST_PATTERNS, STEPS_PER_PATTERN, STOCK_TOLERANCE, STOCKS_PER_STEP, TIED,
+    MOST_ITEMS, MOST_LEFTS, MOST_PATTERNS, SAME, STEPS_PER_PATTERN, STOCK_TOLERANCE, STOCKS_PER_STEP, TIED,
 };
 
 /// A packing of all items.
@@ -17,6 +17,25 @@ pub(crate) struct Cheapest {
     pub(crate) plan: Vec<(Pattern, u32)>,
     /// What it costs, biases aside.
     pub(crate) cost: f64,
+}
+
+impl Cheapest {
+    /// Whether a plan packs all items, too, and costs no more.
+    pub(crate) fn is_matched_by(&self, problem: &Problem, plan: &[(Pattern, u32)]) -> bool {
+        let mut packed = vec![0_u64; problem.items.len()];
+        let mut cost = 0.0;
+        for (pattern, bins) in plan {
+            let each = problem.bins.get(pattern.bin as usize).map_or(f64::INFINITY, |bin| bin.cost);
+            cost += each * f64::from(*bins);
+            for (item, n) in &pattern.items {
+                if let Some(packed) = packed.get_mut(*item as usize) {
+                    *packed += u64::from(*n) * u64::from(*bins);
+                }
+            }
+        }
+        let packs_all = packed.iter().zip(&problem.items).all(|(packed, item)| *packed >= u64::from(item.count));
+        packs_all && cost <= self.cost + SAME * (1.0 + self.cost.abs())
+    }
 }
 
 /// The packing that costs least, of these the one of the least bias. `None` where that takes more than `steps`, and where no

@@ -67,13 +67,16 @@ fn daemons_are_overhead_and_tolerate_what_their_controller_lets_them() {
 #[case("StatefulSet", 52)]
 #[case("Job", 63)]
 fn a_name_that_leaves_no_room_for_what_the_controller_makes_is_told(#[case] kind: &str, #[case] most: usize) {
-    let warned = |length: usize| convert([mk_workload(kind, &"w".repeat(length), json!({}))]).warnings;
-    assert!(warned(most).is_empty(), "{:?}", warned(most));
-    let long = warned(most + 1);
+    let warned = |kind: &str, length: usize| -> Vec<String> {
+        let warnings = convert([mk_workload(kind, &"w".repeat(length), json!({}))]).warnings;
+        warnings.into_iter().filter(|warning| warning.contains("run none of its pods")).collect()
+    };
+    assert!(warned(kind, most).is_empty(), "{:?}", warned(kind, most));
+    let long = warned(kind, most + 1);
     let told = format!("the name has {} characters", most + 1);
-    assert!(long.len() == 1 && long[0].contains(&told) && long[0].contains("run none of its pods"), "{long:?}");
+    assert!(long.len() == 1 && long[0].contains(&told), "{long:?}");
     // Pods' names are cut, so ReplicaSets may have any name.
-    assert!(convert([mk_workload("ReplicaSet", &"w".repeat(253), json!({}))]).warnings.is_empty());
+    assert!(warned("ReplicaSet", 253).is_empty());
 }
 
 #[test]

@@ -58,7 +58,8 @@ fn write_figures(outcome: &Outcome, writer: &mut impl Write) -> io::Result<()> {
             if (cost.without_reservations - cost.total).abs() < 0.000_05 {
                 "as it was".to_owned()
             } else {
-                format!("{} than it was", difference(cost.without_reservations - cost.total))
+                let more = cost.without_reservations - cost.total;
+                format!("{} {} than it was", dollars(more.abs()), if more < 0.0 { "less" } else { "more" })
             },
         ),
         ("Slot-hours used", percent(used, slots), format!("{} of {}", tenths(used), tenths(slots))),
