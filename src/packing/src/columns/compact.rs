@@ -5,7 +5,7 @@ use super::{BinClass, Generator};
 use crate::duals::DualPrices;
 use crate::master::interior::{Answer, Program};
 use crate::numbers::float;
-use crate::tuning::compact::{MOST_ROWS, MOST_WORK, PRICES_TOLERANCE, PRICES_WORK, TOLERANCE};
+use crate::tuning::compact::{MOST_ROWS, MOST_WORK, PRICES_ROWS, PRICES_TOLERANCE, PRICES_WORK, TOLERANCE};
 
 /// What filling bins by the compact program goes by.
 pub(crate) struct Guide {
@@ -59,7 +59,7 @@ impl Generator<'_> {
         let mut order: Vec<(f64, usize)> = self.classes.iter().map(promise).zip(0..).collect();
         order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         let n = (1..=order.len()).rev().find(|n| {
-            self.work_with(*n) <= PRICES_WORK && problem.items.len().saturating_add(self.n_dense(*n)) <= MOST_ROWS
+            self.work_with(*n) <= PRICES_WORK && problem.items.len().saturating_add(self.n_dense(*n)) <= PRICES_ROWS
         })?;
         let classes: Vec<usize> = order.into_iter().take(n).map(|(_, class)| class).collect();
         let Compact { duals, multipliers, mut uses } = self.compact(&classes, PRICES_TOLERANCE)?;
