@@ -224,10 +224,8 @@ fn leaf(old: Option<&Value>, new: Option<&Value>) -> Fate {
     match (old, new) {
         (None, _) => Fate::Added,
         (_, None) => Fate::Removed,
-        (Some(old), Some(new)) => {
-            let same = old == new;
-            if same { Fate::Same } else { Fate::Modified }
-        }
+        (Some(old), Some(new)) if old == new => Fate::Same,
+        _ => Fate::Modified,
     }
 }
 

@@ -92,7 +92,7 @@ pub(crate) fn keep(object: &mut Value, old: &Value) {
         spec.insert("healthCheckNodePort".to_owned(), was);
     }
     let is_balancer = |service: &Value| text_at(service, &["spec", "type"]) == "LoadBalancer";
-    let needs: [(&str, Has); 8] = [
+    let needs: [(&str, Has); 9] = [
         ("clusterIP", has_address),
         ("clusterIPs", has_address),
         ("ipFamilies", has_address),
@@ -101,6 +101,7 @@ pub(crate) fn keep(object: &mut Value, old: &Value) {
         ("externalTrafficPolicy", is_external),
         ("healthCheckNodePort", has_health_port),
         ("allocateLoadBalancerNodePorts", is_balancer),
+        ("loadBalancerClass", is_balancer),
     ];
     // Which types need which is decided before anything is dropped.
     let gone: Vec<&str> = needs.iter().filter(|(_, has)| has(old) && !has(object)).map(|(field, _)| *field).collect();
@@ -108,9 +109,6 @@ pub(crate) fn keep(object: &mut Value, old: &Value) {
         if is_same(object, field) {
             drop_field(object, field);
         }
-    }
-    if is_balancer(old) && !is_balancer(object) && is_same(object, "loadBalancerClass") {
-        drop_field(object, "loadBalancerClass");
     }
     let numbers = |service: &Value| -> BTreeSet<i64> {
         let ports = list_at(service, &["spec", "ports"]).iter();

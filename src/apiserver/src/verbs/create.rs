@@ -72,9 +72,6 @@ impl Scope<'_> {
         self.dedup_owners(&mut object);
         fill_system_fields(server, &mut object, now);
         admission::admit_create(self, &mut object)?;
-        if resource.is("services") {
-            crate::defaults::service::say_address(&mut object);
-        }
         let held = super::services::allocate(self, &mut object, None)?;
         strategy::prepare_create(server, resource, &mut object);
         let causes = validation::create(resource, &object);

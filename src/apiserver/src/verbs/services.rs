@@ -8,7 +8,7 @@ use parking_lot::MutexGuard;
 use serde_json::{Value, json};
 
 use super::Scope;
-use crate::defaults::service::{has_address, has_health_port, has_node_ports};
+use crate::defaults::service::{self, has_address, has_health_port, has_node_ports, is_external};
 use crate::meta::{self, int_at, list_at, object_mut, text_at};
 use crate::status::{ApiError, Cause, Result};
 use crate::validation;
@@ -23,7 +23,8 @@ const NETWORK_BITS: u32 = 20;
 /// Addresses from the network's first on that are given only to who asks for them.
 const CHOSEN_ADDRESSES: u32 = 256;
 
-/// Gives a Service what it needs and lets nobody else have it: to be held until it is stored.
+/// Gives a Service what it needs, beside what it keeps of an older self, and lets nobody else have it: to be held until it is
+/// stored.
 pub(super) fn allocate<'a>(
     scope: &'a Scope<'_>,
     service: &mut Value,
@@ -32,8 +33,12 @@ pub(super) fn allocate<'a>(
     if !scope.resource.is("services") || !scope.subresource.is_empty() {
         return Ok(None);
     }
+    match old {
+        Some(old) => service::keep(service, old),
+        None => service::say_address(service),
+    }
     let held = scope.server.inner.services.lock();
-    let others = Held::by_others(scope, service);
+    let others = if has_all(service, old) { Held::default() } else { Held::by_others(scope, service) };
     let given = validation::service_addresses(service)
         .err()
         .map_or_else(|| give(scope, service, old, others), |cause| Err(vec![cause]));
@@ -52,7 +57,19 @@ fn give(scope: &Scope<'_>, service: &mut Value, old: Option<&Value>, others: Hel
         .map_err(|cause| vec![cause])
 }
 
+/// Whether a Service asks for nothing that its older self did not have.
+fn has_all(service: &Value, old: Option<&Value>) -> bool {
+    let Some(old) = old else { return false };
+    let had: BTreeSet<i64> = node_ports(old).collect();
+    let ports = list_at(service, &["spec", "ports"]).iter().map(|port| int_at(port, &["nodePort"]).unwrap_or(0));
+    let has_ports = !has_node_ports(service) || ports.clone().all(|number| had.contains(&number));
+    let has_address = !has_address(service) || has_address(old);
+    let asked = node_ports(service).all(|number| had.contains(&number));
+    has_address && has_ports && asked && (!has_health_port(service) || has_health_port(old))
+}
+
 /// What other Services have.
+#[derive(Default)]
 struct Held {
     addresses: BTreeSet<String>,
     ports: BTreeSet<i64>,
@@ -174,19 +191,16 @@ fn ports(service: &mut Value, old: Option<&Value>, mut numbers: Numbers) -> Resu
         .iter()
         .map(|port| (int_at(port, &["port"]).unwrap_or(0), int_at(port, &["nodePort"]).unwrap_or(0)))
         .collect();
-    let is_external = ["NodePort", "LoadBalancer"].contains(&text_at(service, &["spec", "type"]));
-    if is_external {
+    if is_external(service) {
         // Ports of one number share theirs, too, if their protocols differ: DNS has both.
         let mut of_port: BTreeMap<i64, i64> = BTreeMap::new();
         for (index, (port, wanted)) in asked.iter().enumerate() {
-            let wanted = match (*wanted, of_port.get(port)) {
-                (0, Some(shared)) if old.is_none() => *shared,
-                (0, _) => {
-                    let later = asked.iter().find(|(other, wanted)| other == port && *wanted != 0);
-                    later.filter(|_| old.is_none()).map_or(0, |(_, wanted)| *wanted)
-                }
-                (wanted, _) => wanted,
-            };
+            let mut wanted = *wanted;
+            if wanted == 0 && old.is_none() {
+                let later = || asked.iter().find(|(other, number)| other == port && *number != 0);
+                let shared = of_port.get(port).copied().or_else(|| later().map(|(_, number)| *number));
+                wanted = shared.unwrap_or(0);
+            }
             if wanted == 0 && !gives {
                 continue;
             }

@@ -145,9 +145,6 @@ impl Scope<'_> {
         }
         self.dedup_owners(&mut new);
         admission::admit_update(self, &mut new, old)?;
-        if resource.is("services") && self.subresource.is_empty() {
-            crate::defaults::service::keep(&mut new, old);
-        }
         let held = super::services::allocate(self, &mut new, Some(old))?;
         strategy::prepare_update(resource, &self.subresource, &mut new, old);
         let causes = validation::update(resource, &self.subresource, &new, old);

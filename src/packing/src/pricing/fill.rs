@@ -18,12 +18,7 @@ impl Pricer<'_> {
     pub(crate) fn fill(&mut self, bin: usize, wanted: &[Wanted]) -> (Vec<(u32, u32)>, u64) {
         let mut items: Vec<(u32, u32)> = Vec::new();
         let Some(kind) = self.problem.bins.get(bin) else { return (items, 0) };
-        self.room.clear();
-        let of_problem = self.n_resources - self.rule_limits.len();
-        self.room.extend((0..of_problem).map(|at| kind.room.get(at).copied().unwrap_or(0)));
-        self.room.extend(&self.rule_limits);
-        self.subjects.fill(0);
-        self.counted.fill(0);
+        self.empty(kind);
         let multipliers = self.multipliers.get(bin).map_or(&[][..], Vec::as_slice);
         let even = EVEN * kind.cost.max(f64::MIN_POSITIVE);
         let value = |(at, room): (usize, &i64)| multipliers.get(at).copied().unwrap_or(0.0) * float(*room) + even;

@@ -195,17 +195,22 @@ impl<'p> Pricer<'p> {
         all
     }
 
-    // The best pattern, with one of an item in the bin from the start if there is a first.
-    fn search(&mut self, first: Option<usize>, query: Query<'_>) -> Priced {
-        let Query { bin, prices, threshold, effort, .. } = query;
-        self.best = Priced { value: threshold, at_most: threshold, ..Priced::default() };
-        let Some(kind) = self.problem.bins.get(bin) else { return std::mem::take(&mut self.best) };
+    /// Begins a bin of a kind: all of its room is free, and nothing is in it.
+    fn empty(&mut self, kind: &BinType) {
         self.room.clear();
         let of_problem = self.n_resources - self.rule_limits.len();
         self.room.extend((0..of_problem).map(|at| kind.room.get(at).copied().unwrap_or(0)));
         self.room.extend(&self.rule_limits);
         self.subjects.fill(0);
         self.counted.fill(0);
+    }
+
+    // The best pattern, with one of an item in the bin from the start if there is a first.
+    fn search(&mut self, first: Option<usize>, query: Query<'_>) -> Priced {
+        let Query { bin, prices, threshold, effort, .. } = query;
+        self.best = Priced { value: threshold, at_most: threshold, ..Priced::default() };
+        let Some(kind) = self.problem.bins.get(bin) else { return std::mem::take(&mut self.best) };
+        self.empty(kind);
         self.chosen.clear();
         self.first = None;
         let mut value = 0.0;
