@@ -1,19 +1,24 @@
 //! Measures verdicts on every node of a large cluster, and compares some of them with the full what-if.
 //!
-//! `cargo run --release -p berth-disruption --example verdicts -- [nodes] [pods] [what-ifs]`, 5000, 100000 and 10 where
-//! nothing is said.
+//! `cargo run --release -p berth-disruption --example verdicts -- [nodes] [pods] [what-ifs] [load]`, 5000, 100000 and 10 where
+//! nothing is said. With a load, in percent, each node has that much less of CPUs than its type, as if daemons took it: at 100
+//! nothing fits elsewhere, and bound and search have to tell.
 
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 use berth_api::NodePool;
 use berth_decisions::Decider;
 use berth_disruption::{Options, Verdict, verdicts, what_if_of};
-use berth_state::{Event, Kind, Object, State, Time};
+use berth_state::{Event, Key, Kind, Object, State, Time};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 type Failure = Box<dyn std::error::Error>;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const NOW: Time = Time::UNIX_EPOCH;
 const DEPLOYMENTS: usize = 2_000;
@@ -41,17 +46,19 @@ fn main() -> Result<(), Failure> {
     let n_nodes = arguments.next().transpose()?.unwrap_or(5_000);
     let n_pods = arguments.next().transpose()?.unwrap_or(100_000);
     let n_what_ifs = arguments.next().transpose()?.unwrap_or(10);
-    let mut state = filled(n_nodes, n_pods)?;
+    let load = arguments.next().transpose()?;
+    let mut state = filled(n_nodes, n_pods, load)?;
+    println!("the state has them: {}", memory());
     let start = Instant::now();
     state.cluster(NOW);
-    println!("{n_nodes} nodes, {n_pods} pods: converted in {:?}", start.elapsed());
+    println!("{n_nodes} nodes, {n_pods} pods: converted in {:?}, {}", start.elapsed(), memory());
     let options = Options::default();
     let mut decider = Decider::new();
     let mut last = None;
     for again in ["for the first time", "again"] {
         let start = Instant::now();
         let found = verdicts(&mut state, &mut decider, &options, NOW)?;
-        println!("a verdict for every node, {again}: {:?}", start.elapsed());
+        println!("a verdict for every node, {again}: {:?}, {}", start.elapsed(), memory());
         last = Some(found);
     }
     let Some(found) = last else { return Ok(()) };
@@ -100,44 +107,70 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-fn filled(n_nodes: usize, n_pods: usize) -> Result<State, Failure> {
+/// Memory at most so far, as Linux counts it; nothing where that is not to be had.
+fn memory() -> String {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
+    let kibibytes = most.trim().trim_end_matches(" kB").parse::<u64>().unwrap_or_default();
+    format!("{} MiB at most", kibibytes / 1024)
+}
+
+fn filled(n_nodes: usize, n_pods: usize, load: Option<usize>) -> Result<State, Failure> {
     let mut state = State::new(berth_state::Options::default());
-    let (mut nodes, mut pods) = (Vec::with_capacity(n_nodes), Vec::with_capacity(n_pods));
     let per_node = n_pods / n_nodes.max(1);
-    for i in 0..n_nodes {
-        let draw = mixed(i);
-        let (family, load) = (draw % FAMILIES.len(), load_of(draw / 100 % 100));
-        // As many pods on each, so the load decides its size.
-        let wanted: usize = (0..per_node).map(|k| cpu_of(i * per_node + k)).sum::<usize>() * 100 / load;
-        let size = SIZES.iter().copied().find(|size| size * 1000 >= wanted).unwrap_or(96);
-        nodes.push(node(i, size, family)?);
-        let mut room = (size * 1000, size * FAMILIES[family].0 * 1024);
-        for k in 0..per_node {
-            let pod_index = i * per_node + k;
-            let (cpu, memory) = (cpu_of(pod_index), memory_of(pod_index));
-            if room.0 < cpu || room.1 < memory {
-                continue;
-            }
-            room = (room.0 - cpu, room.1 - memory);
-            pods.push(pod(pod_index, i)?);
-        }
-    }
-    println!("{} pods are on nodes", pods.len());
+    let mut n_placed = 0;
     for &kind in Kind::ALL {
-        let objects: Vec<Object> = match kind {
-            Kind::Node => std::mem::take(&mut nodes),
-            Kind::Pod => std::mem::take(&mut pods),
-            Kind::NodePool => vec![object::<NodePool>(json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool",
-                "metadata": {"name": "pool", "uid": "pool"}, "spec": {"disruption": {"budgets": [{"nodes": "100%"}]},
+        let objects: Box<dyn Iterator<Item = Result<Object, Failure>>> = match kind {
+            Kind::Node => Box::new((0..n_nodes).map(|at| {
+                let (size, family, pods) = planned(at, per_node);
+                let used: usize = pods.iter().copied().map(cpu_of).sum();
+                let millis = load.map_or(size * 1000, |load| (used * 100 / load.max(1)).min(size * 1000));
+                node(at, size, family, millis)
+            })),
+            Kind::Pod => Box::new((0..n_nodes).flat_map(|at| {
+                let pods = planned(at, per_node).2;
+                n_placed += pods.len();
+                pods.into_iter().map(move |index| pod(index, at))
+            })),
+            Kind::NodePool => Box::new(std::iter::once(object::<NodePool>(json!({"apiVersion": "karpenter.sh/v1",
+                "kind": "NodePool", "metadata": {"name": "pool", "uid": "pool"},
+                "spec": {"disruption": {"budgets": [{"nodes": "100%"}]},
                 "template": {"spec": {"nodeClassRef": {"group": "berth.sh", "kind": "FakeNodeClass", "name": "x"},
-                "requirements": []}}}}))?],
-            _ => Vec::new(),
+                "requirements": []}}}})))),
+            _ => Box::new(std::iter::empty()),
         };
-        state.apply(Event::Relisted { kind, objects, resource_version: None }, NOW)?;
+        // Page by page, as they are listed: nobody holds all of them as they were read.
+        let mut keys = BTreeSet::new();
+        for object in objects {
+            let object = object?;
+            keys.extend(Key::of(&object));
+            state.apply(Event::Applied(object), NOW)?;
+        }
+        state.apply(Event::Listed { kind, keys, resource_version: None }, NOW)?;
     }
+    println!("{n_placed} pods are on nodes");
     let catalogue = berth_catalogue::read(catalogue().to_string().as_bytes(), "types.json")?;
     state.apply(Event::Offered { catalogue: catalogue.into(), seen: None }, NOW)?;
     Ok(state)
+}
+
+/// A node's size and family, and the pods that are on it: as many are meant for each, so the load decides its size.
+fn planned(at: usize, per_node: usize) -> (usize, usize, Vec<usize>) {
+    let draw = mixed(at);
+    let (family, load) = (draw % FAMILIES.len(), load_of(draw / 100 % 100));
+    let meant = at * per_node..(at + 1) * per_node;
+    let wanted: usize = meant.clone().map(cpu_of).sum::<usize>() * 100 / load;
+    let size = SIZES.iter().copied().find(|size| size * 1000 >= wanted).unwrap_or(96);
+    let mut room = (size * 1000, size * FAMILIES[family].0 * 1024);
+    let mut pods = Vec::with_capacity(per_node);
+    for index in meant {
+        let (cpu, memory) = (cpu_of(index), memory_of(index));
+        if room.0 >= cpu && room.1 >= memory {
+            room = (room.0 - cpu, room.1 - memory);
+            pods.push(index);
+        }
+    }
+    (size, family, pods)
 }
 
 // Numbers that look random, each by its place (splitmix64).
@@ -182,8 +215,9 @@ fn zone_of(i: usize) -> String {
     format!("zone-{}", i % 3)
 }
 
-fn node(i: usize, size: usize, family: usize) -> Result<Object, Failure> {
-    let room = json!({"cpu": size.to_string(), "memory": format!("{}Gi", size * FAMILIES[family].0), "pods": "250"});
+fn node(i: usize, size: usize, family: usize, milli_cpu: usize) -> Result<Object, Failure> {
+    let room =
+        json!({"cpu": format!("{milli_cpu}m"), "memory": format!("{}Gi", size * FAMILIES[family].0), "pods": "250"});
     object::<Node>(json!({
         "metadata": {"name": format!("node-{i}"), "uid": format!("node-{i}"), "labels": {
             "kubernetes.io/hostname": format!("node-{i}"), "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64",

@@ -66,8 +66,11 @@ use view::Views;
 use crate::node_tables::NodeTables;
 use crate::reservation::Rules;
 
-/// Entries of indexes kept at most, of all classes together; those that were asked longest ago go first.
-const MOST_ENTRIES: usize = 4_000_000;
+/// Entries of indexes that may be kept whatever the size of the cluster, of all classes together.
+const LEAST_ENTRIES: usize = 4_000_000;
+/// Entries for each node, where that is more. An index has at most one and a quarter of them, so some hundred asks are known
+/// at once: with fewer, those who ask for the pods of one node after the other would make every index anew.
+const ENTRIES_OF_NODE: usize = 128;
 
 /// What could be launched beside the nodes that exist: domains without a node count for spreads, too.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -310,7 +313,9 @@ impl<'a> Scheduler<'a> {
         Shape::new(self.known(), id, Arc::new(spec.clone()), Vec::new())
     }
 
+    /// Keeps an index. Of too many those that were asked longest ago go first.
     fn keep_index(&mut self, id: IndexId, index: Index) {
+        let most = LEAST_ENTRIES.max(ENTRIES_OF_NODE.saturating_mul(self.cluster.nodes.len()));
         self.asked += 1;
         self.entries += index.len();
         if self.groups.is_trial() && self.looked.last() != Some(&id) {
@@ -319,7 +324,7 @@ impl<'a> Scheduler<'a> {
         if let Some((_, before)) = self.indexes.insert(id, (self.asked, index)) {
             self.entries = self.entries.saturating_sub(before.len());
         }
-        while self.entries > MOST_ENTRIES && self.indexes.len() > 1 {
+        while self.entries > most && self.indexes.len() > 1 {
             let oldest = self.indexes.iter().min_by_key(|(_, (asked, _))| *asked).map(|(id, _)| *id);
             let Some((_, index)) = oldest.and_then(|id| self.indexes.remove(&id)) else { return };
             self.entries = self.entries.saturating_sub(index.len());
