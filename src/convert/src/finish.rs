@@ -28,6 +28,10 @@ use crate::terms::node_key;
 use crate::workloads::Workloads;
 use crate::{ConvertError, autoscalers, daemons, overlay, pool, units};
 
+/// Volumes are wanted of a class that nobody named.
+const NO_CLASS: &str =
+    "no StorageClass given: planning with a default one that makes volumes where their pods come to be";
+
 impl Builder {
     /// What all the objects mean together.
     ///
@@ -46,6 +50,12 @@ impl Builder {
         self.cluster.budgets = std::mem::take(&mut self.budgets).into_values().collect();
         let mut cluster = self.cluster;
         let mut warnings = self.warnings;
+        // Manifests alone say little of the cluster that they are for.
+        let is_new = self.expansion == Expansion::Workloads && self.nodes.is_empty();
+        if is_new && self.storage.lacks_default(self.drafts.iter().flat_map(|draft| &draft.claims)) {
+            self.storage.assume_default(&mut cluster.symbols);
+            warnings.insert(NO_CLASS.to_owned());
+        }
         self.storage.settle_default(&cluster.symbols);
         cluster.storage_topologies = self.storage.topologies(&cluster.symbols);
         let overlays = self.overlays.into_values().collect();

@@ -1,6 +1,7 @@
 //! The parts put together, and the loop that watches and tells.
 
 use std::collections::BTreeSet;
+use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
@@ -331,9 +332,22 @@ impl<'a> Served<'a> {
             _ => {}
         }
         let listener = Listener::start(server, ([127, 0, 0, 1], 0).into()).await?;
-        std::fs::write(path, listener.kubeconfig()).map_err(failed)?;
+        write_private(path, listener.kubeconfig().as_bytes()).map_err(failed)?;
         Ok(Self { path, _listener: listener })
     }
+}
+
+/// Writes a file that nobody else may read: a kubeconfig holds what lets its reader in.
+pub(crate) fn write_private(path: &Path, content: &[u8]) -> std::io::Result<()> {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(path)?;
+    // One that was there keeps its mode.
+    #[cfg(unix)]
+    file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
+    file.write_all(content)
 }
 
 impl Drop for Served<'_> {
