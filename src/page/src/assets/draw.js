@@ -311,7 +311,9 @@ function draw() {
   drawFigures();
   drawWaiting();
   drawNodes();
-  drawTable("slots", ["Reservation", "Used", "Slots", "State"], [...state.slots].sort().map(([id, own]) => [id, own.used, own.total, own.state]), openSlots);
+  // Not every cloud says in what state a reservation is.
+  const columns = [...state.slots.values()].some((own) => own.state) ? 4 : 3;
+  drawTable("slots", ["Reservation", "Used", "Slots", "State"].slice(0, columns), [...state.slots].sort().map(([id, own]) => [id, own.used, own.total, own.state].slice(0, columns)), openSlots);
   drawTable("rooms", ["Name", "Phase", "Node", "Owners"], [...state.rooms].sort().map(([name, own]) => [name, own.phase, own.node, own.owners]), openRoom);
   drawSaid();
   drawPlots();

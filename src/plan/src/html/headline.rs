@@ -6,7 +6,7 @@ use berth_model::Money;
 
 use super::escape::Escaped;
 use crate::decimal::{rounded, thousands};
-use crate::table::HOURS_A_MONTH;
+use crate::table::{HOURS_A_MONTH, search_stopped};
 use crate::{Plan, Summary};
 
 /// The text of `title`.
@@ -39,6 +39,12 @@ pub(super) fn write<W: Write>(summary: &Summary, relaxed: &[&str], preempted: u6
         writeln!(writer, "</dd></div>")?;
     }
     Ok(())
+}
+
+/// Why the search for the plan ended.
+pub(super) fn write_search<W: Write>(summary: &Summary, writer: &mut W) -> io::Result<()> {
+    let Some(stopped) = summary.search.and_then(search_stopped) else { return Ok(()) };
+    writeln!(writer, "<div><dt>Search</dt><dd><small>{}</small></dd></div>", Escaped(stopped))
 }
 
 /// What the catalogue says of itself, such as that prices are estimates.
@@ -145,6 +151,18 @@ mod tests {
         assert!(page.contains("<dt>Lower bound</dt><dd>$100.00/h"), "{page}");
         assert!(page.contains("within 3.00%"), "{page}");
         assert!(page.contains("even without minValues"), "{page}");
+    }
+
+    #[test]
+    fn a_page_says_why_the_search_stopped() {
+        let page = |search| {
+            let mut out = Vec::new();
+            write_search(&Summary { search, ..Summary::default() }, &mut out).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(page(None), "");
+        let solved = page(Some(berth_provisioning::StopReason::Solved));
+        assert!(solved.contains("<dt>Search</dt><dd><small>every way to fill the new nodes was tried<"), "{solved}");
     }
 
     #[test]

@@ -42,6 +42,7 @@ pub(crate) fn write<W: Write>(plan: &Plan, mut writer: W) -> io::Result<()> {
             "headline" => {
                 let relaxed = plan.solution.bound.as_ref().map_or(&[][..], |bound| &bound.relaxed);
                 headline::write(&plan.summary(), relaxed, plan.allocation.n_preempted() as u64, writer)?;
+                headline::write_search(&plan.summary(), writer)?;
                 headline::write_notes(&plan.notes, writer)?;
                 headline::write_provenance(plan, writer)?;
             }

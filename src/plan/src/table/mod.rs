@@ -107,7 +107,8 @@ fn headline<W: Write>(plan: &Plan, writer: &mut W) -> io::Result<()> {
     Ok(())
 }
 
-fn search_stopped(reason: StopReason) -> Option<&'static str> {
+/// Why the search for a plan ended, where there was one.
+pub(crate) fn search_stopped(reason: StopReason) -> Option<&'static str> {
     match reason {
         StopReason::Unsolved => None,
         StopReason::Solved => Some("every way to fill the new nodes was tried"),

@@ -7,8 +7,9 @@ use super::text::grouped;
 /// The size of the drawing, in its own units: it is scaled to the page.
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 200.0;
-/// Room for the axes' texts.
+/// Room for the axes' texts, and what a character takes of it at the size that these have on a phone.
 const LEFT: f64 = 56.0;
+const CHARACTER: f64 = 10.5;
 const BOTTOM: f64 = 22.0;
 const TOP: f64 = 8.0;
 const RIGHT: f64 = 16.0;
@@ -27,7 +28,12 @@ pub(super) fn svg(title: &str, unit: &str, seconds: &[f64], lines: &[Line]) -> S
     let end = seconds.last().copied().unwrap_or(1.0).max(1.0);
     let most = lines.iter().flat_map(|line| &line.values).copied().fold(0.0, f64::max);
     let (step, top) = scale(most, unit.is_empty());
-    let x = |time: f64| LEFT + time / end * (WIDTH - LEFT - RIGHT);
+    let rows = std::iter::successors(Some(0.0), |value| Some(value + step)).take_while(|value| *value <= top * 1.0001);
+    let texts: Vec<(f64, String)> =
+        rows.map(|value| (value, format!("{unit}{}", number(value, step, unit.is_empty())))).collect();
+    let longest = texts.iter().map(|(_, text)| text.chars().count()).max().unwrap_or(0);
+    let left = (8.0 + CHARACTER * f64::from(u32::try_from(longest).unwrap_or(0))).max(LEFT);
+    let x = |time: f64| left + time / end * (WIDTH - left - RIGHT);
     let y = |value: f64| TOP + (1.0 - value / top) * (HEIGHT - TOP - BOTTOM);
     let mut out = String::new();
     let _ = write!(
@@ -35,18 +41,15 @@ pub(super) fn svg(title: &str, unit: &str, seconds: &[f64], lines: &[Line]) -> S
         "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\" preserveAspectRatio=\"none\">",
         escaped(title)
     );
-    let mut value = 0.0;
-    while value <= top * 1.0001 {
+    for (value, text) in texts {
         let at = y(value);
         let _ = write!(
             out,
-            "<path class=\"grid\" d=\"M{LEFT} {at:.1}H{WIDTH}\"/><text class=\"axis\" x=\"{:.1}\" y=\"{:.1}\" \
-             text-anchor=\"end\">{unit}{}</text>",
-            LEFT - 6.0,
-            at + 4.0,
-            number(value, step, unit.is_empty())
+            "<path class=\"grid\" d=\"M{left} {at:.1}H{WIDTH}\"/><text class=\"axis\" x=\"{:.1}\" y=\"{:.1}\" \
+             text-anchor=\"end\">{text}</text>",
+            left - 6.0,
+            at + 4.0
         );
-        value += step;
     }
     let (every, label) = time_step(end);
     let mut time = 0.0;
@@ -162,4 +165,22 @@ pub(super) fn escaped(text: &str) -> String {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_axis_has_room_for_its_longest_text() {
+        let line = |most: f64| Line { name: "paid".to_owned(), values: vec![0.0, most], is_filled: false };
+        let ends_at = |most: f64| {
+            let drawn = svg("Dollars", "$", &[0.0, 60.0], &[line(most)]);
+            let (_, text) = drawn.split_once("<text class=\"axis\" x=\"").unwrap();
+            text.split_once('"').unwrap().0.parse::<f64>().unwrap()
+        };
+        assert!((ends_at(100.0) - 50.0).abs() < 0.1);
+        // Seven characters, each of them 16 units high on a phone.
+        assert!(ends_at(40_000.0) >= 7.0 * 0.64 * 16.0, "{}", ends_at(40_000.0));
+    }
 }
