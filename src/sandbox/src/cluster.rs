@@ -206,6 +206,15 @@ impl State {
         self.moment.tell(cloud.now(), for_whom, &machines::cost(cloud)).iter().for_each(tell);
     }
 
+    /// Takes a node's instance back where the node says so.
+    fn interrupt(&mut self, node: &Node) {
+        if self.is_cloud
+            && let Some(message) = self.bridge.node_applied(node)
+        {
+            self.moment.add(Happened::Said { event: "Unusable", message }, node.name_any());
+        }
+    }
+
     async fn take(&mut self, seen: Seen) {
         let [pods, nodes] = &mut self.listed;
         match seen {
@@ -222,14 +231,21 @@ impl State {
             Seen::Node(Event::Init) => nodes.clear(),
             Seen::Node(Event::InitApply(node)) => {
                 nodes.extend(node.uid());
+                self.interrupt(&node);
                 self.observer.node(&node, &mut self.moment);
             }
             Seen::Node(Event::InitDone) => self.observer.keep_nodes(nodes, &mut self.moment),
-            Seen::Node(Event::Apply(node)) => self.observer.node(&node, &mut self.moment),
+            Seen::Node(Event::Apply(node)) => {
+                self.interrupt(&node);
+                self.observer.node(&node, &mut self.moment);
+            }
             Seen::Node(Event::Delete(node)) => {
+                self.bridge.node_deleted(&node.name_any());
                 self.observer.node_gone(&node.uid().unwrap_or_default(), &mut self.moment);
             }
-            seen @ (Seen::Class(_) | Seen::Slots(_)) if self.is_cloud => self.bridge.take(seen).await,
+            seen @ (Seen::Class(_) | Seen::Slots(_)) if self.is_cloud => {
+                self.bridge.take(seen).await;
+            }
             Seen::Claim(Event::Apply(claim) | Event::InitApply(claim)) => self.observer.claim(&claim),
             Seen::Claim(Event::Delete(claim)) => {
                 self.replacements.remove(&claim.name_any());
