@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use crate::budget::{Budgets, PoolNodes};
-use crate::candidate::{Candidate, Survey};
+use crate::candidate::Candidate;
 use crate::command::Method;
+use crate::survey::Survey;
 
 /// What budgets allow in each round, and what commands took of the last one.
 #[derive(Debug)]

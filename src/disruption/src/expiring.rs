@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use berth_api::{DisruptionReason, NodeClaim};
 use jiff::{SignedDuration, Timestamp};
 
-use crate::candidate::Survey;
+use crate::survey::Survey;
 
 /// What a node has drifted by that expires soon.
 pub(crate) const EXPIRING: &str = "Expiring";

@@ -31,6 +31,7 @@ mod replicas;
 mod rooms;
 mod search;
 mod simulate;
+mod survey;
 #[cfg(test)]
 mod tests;
 mod verdict;

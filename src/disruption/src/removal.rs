@@ -4,9 +4,10 @@ use berth_decisions::{DecideError, Decider, Launch};
 use berth_state::{ObjectRef, State, Time};
 
 use crate::Options;
-use crate::candidate::{Reason, Survey};
+use crate::candidate::Reason;
 use crate::prices::Prices;
 use crate::simulate::{self, Baseline, what_if};
+use crate::survey::Survey;
 use crate::verdict::{Verdict, judged, kept};
 
 /// What would come of removing a node.

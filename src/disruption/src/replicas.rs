@@ -8,9 +8,10 @@ use berth_decisions::{DecideError, pool_of, replicas};
 use berth_state::{Key, Kind, ObjectRef, State, Time};
 
 use crate::Options;
-use crate::candidate::{Candidate, Reason, Survey};
+use crate::candidate::{Candidate, Reason};
 use crate::prices::Prices;
 use crate::simulate::{Replacement, Verdict};
+use crate::survey::Survey;
 
 /// The NodeClaims of a static NodePool that go next where it has more than `wanted`, as many as are too many: drifted nodes,
 /// then those that are not launched, then nodes without pods, then those that are cheap to disrupt; last those that something

@@ -10,9 +10,9 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::candidate::Survey;
 use crate::play::play;
 use crate::prices::Prices;
+use crate::survey::Survey;
 
 mod fixed;
 mod karpenter;

@@ -8,9 +8,10 @@ use berth_model::Money;
 use berth_state::{ObjectRef, State, Time};
 
 use crate::Options;
-use crate::candidate::{Candidate, Reason, Survey};
+use crate::candidate::{Candidate, Reason};
 use crate::prices::{Price, Prices};
 use crate::simulate::{self, Baseline, Replacement, what_if};
+use crate::survey::Survey;
 use crate::worth::{SAVES_NOTHING, below, below_on_slots, cost_of, disrupted, worth};
 
 /// What consolidation would make of a node by itself, every other node staying.

@@ -3,10 +3,11 @@
 use berth_decisions::Launch;
 use berth_model::Money;
 
-use crate::candidate::{Candidate, Reason, Survey};
+use crate::candidate::{Candidate, Reason};
 use crate::pods::DisruptionCost;
 use crate::prices::{Price, Prices};
 use crate::simulate::Replacement;
+use crate::survey::Survey;
 use crate::{Options, labels};
 
 /// Karpenter's: spot replaces spot only where so many cheaper types are left to choose from.

@@ -12,7 +12,7 @@ use berth_packing::{BinType, Budget, ExistingNode, Item, Offer, Problem, prices}
 use super::offers::offers;
 use super::{MOST_CELLS, Program};
 use crate::Options;
-use crate::candidate::Survey;
+use crate::survey::Survey;
 
 /// How exact the prices are: they choose what a whole decision is asked about.
 const BUDGET: Budget = Budget {

@@ -13,7 +13,8 @@ use berth_state::{State, Time};
 use super::Sorts;
 use super::offers::offers;
 use crate::Options;
-use crate::candidate::{Candidate, Survey};
+use crate::candidate::Candidate;
+use crate::survey::Survey;
 
 /// A bound on what nodes with a price in the program cost, and what they cost now.
 #[derive(Debug, Clone, Copy)]

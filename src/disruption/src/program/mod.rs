@@ -20,7 +20,8 @@ use berth_state::{State, is_remade};
 use fixedbitset::FixedBitSet;
 
 use crate::Options;
-use crate::candidate::{Candidate, Survey};
+use crate::candidate::Candidate;
+use crate::survey::Survey;
 use crate::worth::cost_of;
 
 /// Nodes times sorts of pods above which there is no program: it would take longer than what-ifs.

@@ -12,7 +12,8 @@ use berth_packing::Offer;
 use fixedbitset::FixedBitSet;
 
 use crate::Options;
-use crate::candidate::{Candidate, Survey};
+use crate::candidate::Candidate;
+use crate::survey::Survey;
 
 /// New nodes that are compared with each other, to leave out those that are worse.
 const MOST_COMPARED: usize = 4_000;

@@ -17,12 +17,13 @@ use berth_model::Money;
 use berth_state::{ObjectRef, State, Time};
 
 use crate::batches::Batches;
-use crate::candidate::{Candidate, Reason, Survey, no_budget, unreadable_budgets};
+use crate::candidate::{Candidate, Reason, no_budget, unreadable_budgets};
 use crate::command::{Command, Disruption, Kept, Method, Why};
 use crate::play::{Played, play, replacement_name};
 use crate::prices::Prices;
 use crate::program::lower_bound;
 use crate::simulate::{Baseline, Replacement, Verdict, by_name, what_if};
+use crate::survey::Survey;
 use crate::verdict::{self, forecasts};
 use crate::worth::{Worth, disrupted, worth};
 use crate::{Methods, Options};

@@ -94,7 +94,7 @@ fn a_slot_that_two_node_pools_may_launch_is_one_slot() {
     let mut state = state_of(&objects, &[("medium", 0, "cr-1", 1)]);
     let options = at(0.0).for_what_ifs();
     let prices = crate::prices::Prices::of(state.cluster(now()));
-    let survey = crate::candidate::Survey::of(&state, &prices, &options, now());
+    let survey = crate::survey::Survey::of(&state, &prices, &options, now());
     let program = crate::program::Program::of(&state, &survey.candidates, (&survey, &options)).unwrap();
     let (_, with_new) = program.solve();
     // The dearer one goes to the slot; the other stays, as nothing else saves.
