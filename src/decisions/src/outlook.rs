@@ -12,6 +12,7 @@ use crate::decide::{Options, expect_synced};
 use crate::decider::{Decider, Kept};
 use crate::decision::{DecideError, Launch};
 use crate::displaced::queue;
+use crate::plans::Plans;
 
 /// A node to ask about.
 #[derive(Clone, Copy, Debug)]
@@ -188,7 +189,10 @@ impl Decider {
                         tally.plans += 1;
                         let supply = supply.get_or_insert_with(|| cluster.without_nodes());
                         let members = pods.iter().filter_map(|&at| cluster.nodes.get(node)?.pods.get(at));
-                        planned.insert(left.clone(), launches(state, options, supply, &kept.launching, members));
+                        planned.insert(
+                            left.clone(),
+                            launches(state, options, supply, (&kept.launching, &mut self.plans), members),
+                        );
                     }
                     tally.searched += 1;
                     match planned.get(&left) {
@@ -358,7 +362,7 @@ fn launches<'p>(
     state: &State,
     options: &Options,
     supply: &mut Cluster,
-    launching: &Launching,
+    with: (&Launching, &mut Plans),
     pods: impl Iterator<Item = &'p BoundPod>,
 ) -> Option<Vec<Launch>> {
     supply.set_pending(Vec::new());
@@ -366,5 +370,5 @@ fn launches<'p>(
         let row = supply.pending_row(MemberKind::Pod, pod.namespace, pod.replaced_by?, pod.labels)?;
         row.members.push(MemberRun { name: pod.name.clone(), numbers: None });
     }
-    beside::plan(state, options, supply, launching)
+    beside::plan(state, options, supply, with)
 }
