@@ -11,6 +11,7 @@ use crate::assignment::{Assignment, MemberName, Share};
 use crate::existing::{self, Existing};
 use crate::expected::{ExpectedDrawers, ExpectedNodes};
 use crate::joining::{Joined, PlannedNode, join};
+use crate::plans::Plans;
 
 /// Who draws from which Reservation, as pods and Reservations are called in the answer.
 #[derive(Debug, Default)]
@@ -40,7 +41,7 @@ pub struct Also<'a> {
 /// that no place takes together with their owners are planned without.
 pub fn solve(cluster: &mut Cluster, options: &Options) -> (Universe, Solution, Allocation) {
     let launching = Launching::new(cluster);
-    solve_beside(cluster, options, &launching, (&ExpectedNodes::new(), &ExpectedDrawers::new()))
+    solve_beside(cluster, options, &launching, (&ExpectedNodes::new(), &ExpectedDrawers::new()), None)
 }
 
 /// Does the same beside pods and Reservations that are expected on nodes which were launched for them.
@@ -49,6 +50,7 @@ pub(crate) fn solve_beside(
     options: &Options,
     launching: &Launching,
     expected: (&ExpectedNodes, &ExpectedDrawers),
+    plans: Option<&mut Plans>,
 ) -> (Universe, Solution, Allocation) {
     let existing = existing::bind(cluster, launching, expected);
     let mut draws = Draws::default();
@@ -59,7 +61,10 @@ pub(crate) fn solve_beside(
             given_back(cluster, universe, options, draws, solution)
         })
     };
-    let (mut universe, mut solution) = plan(cluster, &allocation.draws);
+    let (mut universe, mut solution) = match plans {
+        Some(plans) => plans.plan(cluster, options, |cluster| plan(cluster, &allocation.draws)),
+        None => plan(cluster, &allocation.draws),
+    };
     if let Some(before) = bundled.filter(|_| allocation.leaves_any(cluster, &universe, &solution)) {
         before.restore(cluster, &mut allocation.draws);
         (universe, solution) = plan(cluster, &allocation.draws);

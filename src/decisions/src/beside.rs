@@ -12,6 +12,7 @@ use crate::assignment::Assignment;
 use crate::decide::{Answer, Options};
 use crate::decision::{Decision, Launch, Nomination};
 use crate::expected::{ExpectedDrawers, ExpectedNodes};
+use crate::plans::Plans;
 
 /// Pods that find no place on nodes, by row of the cluster's pending ones.
 #[derive(Debug, Default)]
@@ -59,12 +60,17 @@ impl Rest {
     }
 
     /// Plans new nodes for them; `None` where some find no place there either.
-    pub(crate) fn plan(mut self, state: &State, options: &Options, launching: &Launching) -> Option<Planned> {
+    pub(crate) fn plan(
+        mut self,
+        state: &State,
+        options: &Options,
+        (launching, plans): (&Launching, &mut Plans),
+    ) -> Option<Planned> {
         let cluster = state.last_cluster()?;
         let mut supply = cluster.without_nodes();
         if !self.may_join {
             supply.add_pending(cluster, self.rows)?;
-            let launches = plan(state, options, &mut supply, launching)?;
+            let launches = plan(state, options, &mut supply, (launching, plans))?;
             return Some(Planned { launches, ..Planned::default() });
         }
         supply.nodes = cluster.nodes.iter().filter(|node| node.is_coming_up).cloned().collect();
@@ -76,7 +82,7 @@ impl Rest {
         }
         supply.add_pending(cluster, rows)?;
         let mut planned = Decision::default();
-        solve(state, options, &mut supply, launching, (&options.expected, &options.drawers), &mut planned)?;
+        solve(state, options, &mut supply, (launching, plans), (&options.expected, &options.drawers), &mut planned)?;
         let Decision { launches, nominations, moves, .. } = planned;
         Some(Planned { launches, nominations, moves })
     }
@@ -110,11 +116,11 @@ pub(crate) fn plan(
     state: &State,
     options: &Options,
     supply: &mut Cluster,
-    launching: &Launching,
+    with: (&Launching, &mut Plans),
 ) -> Option<Vec<Launch>> {
     let mut planned = Decision::default();
     let none = (&ExpectedNodes::new(), &ExpectedDrawers::new());
-    solve(state, options, supply, launching, none, &mut planned)?;
+    solve(state, options, supply, with, none, &mut planned)?;
     Some(planned.launches)
 }
 
@@ -123,11 +129,12 @@ fn solve(
     state: &State,
     options: &Options,
     supply: &mut Cluster,
-    launching: &Launching,
+    (launching, plans): (&Launching, &mut Plans),
     expected: (&ExpectedNodes, &ExpectedDrawers),
     decision: &mut Decision,
 ) -> Option<()> {
-    let (universe, solution, allocation) = allocation::solve_beside(supply, &options.solve, launching, expected);
+    let (universe, solution, allocation) =
+        allocation::solve_beside(supply, &options.solve, launching, expected, Some(plans));
     if solution.unschedulable.iter().any(|left| left.count > 0) {
         return None;
     }

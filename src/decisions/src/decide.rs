@@ -77,7 +77,7 @@ pub(crate) fn decide_with(
     cluster.sort_nodes();
     let launching = launching.cloned().unwrap_or_else(|| Launching::new(&cluster));
     let (universe, solution, allocation) = if options.launches {
-        allocation::solve_beside(&mut cluster, &options.solve, &launching, (&options.expected, &options.drawers))
+        allocation::solve_beside(&mut cluster, &options.solve, &launching, (&options.expected, &options.drawers), None)
     } else {
         let mut existing = existing::bind(&mut cluster, &launching, (&options.expected, &options.drawers));
         // Who is to come later is told where launches are decided.

@@ -11,6 +11,7 @@ use crate::decision::{DecideError, Decision};
 use crate::displaced::{self, Displaced};
 use crate::existing::{Existing, is_to_be_bound};
 use crate::expected::ExpectedRows;
+use crate::plans::Plans;
 
 /// How pods are placed on nodes that exist before any is launched.
 pub(crate) const QUEUE: Queue =
@@ -26,6 +27,7 @@ pub struct Decider {
     pub(crate) kept: Option<Kept>,
     /// What was kept before and is of no use any more: to let it go takes long, too.
     pub(crate) gone: Option<Box<Kept>>,
+    pub(crate) plans: Plans,
     n_made_anew: u64,
     n_whole: u64,
     /// Whether what is kept could not be brought up to date when that was asked last.
@@ -77,7 +79,7 @@ impl Decider {
         if let Some((existing, rest)) = found {
             let launching = self.kept.as_ref().map(|kept| &kept.launching);
             let planned = match launching {
-                Some(launching) if !rest.rows.is_empty() => rest.plan(state, options, launching),
+                Some(launching) if !rest.rows.is_empty() => rest.plan(state, options, (launching, &mut self.plans)),
                 _ => Some(Planned::default()),
             };
             if let Some(Planned { launches, nominations, moves }) = planned {

@@ -29,6 +29,7 @@ mod expected;
 mod joining;
 mod leaving;
 mod outlook;
+mod plans;
 mod replicas;
 mod since;
 mod terms;

@@ -12,6 +12,7 @@ use crate::decide::{Options, expect_synced};
 use crate::decider::{Decider, Kept};
 use crate::decision::{DecideError, Launch};
 use crate::displaced::queue;
+use crate::plans::Plans;
 
 /// A node to ask about.
 #[derive(Clone, Copy, Debug)]
@@ -188,7 +189,10 @@ impl Decider {
                         tally.plans += 1;
                         let supply = supply.get_or_insert_with(|| cluster.without_nodes());
                         let members = pods.iter().filter_map(|&at| cluster.nodes.get(node)?.pods.get(at));
-                        planned.insert(left.clone(), launches(state, options, supply, &kept.launching, members));
+                        planned.insert(
+                            left.clone(),
+                            launches(state, options, supply, (&kept.launching, &mut self.plans), members),
+                        );
                     }
                     tally.searched += 1;
                     match planned.get(&left) {
@@ -248,22 +252,22 @@ struct Market<'a> {
     floor_on_slots: Floor<'a>,
     /// Whether the floor is of prices alone.
     is_of_prices: bool,
-    /// Whether nothing that is not on a node has a say in what is launched: nobody waits for a place.
+    /// Whether nothing that is not on a node has a say in what is launched: nobody waits for a place, or nodes were launched
+    /// for all who do.
     nobody_waits: bool,
     /// Whether new nodes may be planned as if there were no others: no limits count those that are there.
     is_separable: bool,
-    /// What is free on nodes that come up, which take pods before any is launched.
-    coming_up: Vec<&'a Resources>,
+    /// What is left on nodes that come up, which take pods before any is launched.
+    coming_up: Vec<Resources>,
 }
 
 // === impl Market ===
 
 impl<'a> Market<'a> {
     fn new(cluster: &'a Cluster, universe: &'a Universe, launching: &Launching, options: &Options) -> Self {
-        let waits = cluster.pending.iter().any(|row| row.members.iter().any(|run| !run.is_empty()));
+        let (waits, coming_up) = settled(cluster, options);
         let is_limited = cluster.node_pools.iter().any(|pool| !pool.limits.is_empty() || pool.node_limit.is_some());
         let has_reservations = cluster.reservations.iter().any(|known| known.phase == Phase::Pending);
-        let coming_up = cluster.nodes.iter().filter(|node| node.is_coming_up).map(|node| &node.free);
         Market {
             cluster,
             universe,
@@ -272,7 +276,7 @@ impl<'a> Market<'a> {
             is_of_prices: options.solve.node_cost == Money::ZERO,
             nobody_waits: !waits && !has_reservations,
             is_separable: !is_limited && options.solve.max_shares.is_empty(),
-            coming_up: coming_up.collect(),
+            coming_up,
         }
     }
 
@@ -310,10 +314,12 @@ impl<'a> Market<'a> {
         let below = question.below;
         match self.floor.of(&sure) {
             None => Found::NoPlace { node, pods: pods.len() },
-            Some(floor) if floor >= below || is_as_good(floor, below) => {
-                if question.below_on_slots.is_some_and(|below| self.may_cost_less_on_slots(&sure, floor, below)) {
-                    return Found::Unknown;
-                }
+            Some(floor)
+                if (floor >= below || is_as_good(floor, below))
+                    && !question
+                        .below_on_slots
+                        .is_some_and(|below| self.may_cost_less_on_slots(&sure, floor, below)) =>
+            {
                 Found::Dearer { node, pods: pods.len(), floor }
             }
             Some(_)
@@ -339,6 +345,37 @@ impl<'a> Market<'a> {
     }
 }
 
+/// Whether anybody waits for whom no node was launched, and what is left on nodes that come up beside those who are expected
+/// there.
+fn settled(cluster: &Cluster, options: &Options) -> (bool, Vec<Resources>) {
+    let mut of_pod: FxHashMap<&str, &str> = FxHashMap::default();
+    for (node, pods) in &options.expected {
+        of_pod.extend(pods.iter().map(|pod| (&**pod, &**node)));
+    }
+    let mut taken: FxHashMap<&str, Resources> = FxHashMap::default();
+    let (mut waits, mut name) = (false, String::new());
+    for row in &cluster.pending {
+        let requests = cluster.spec(row.spec).map(|spec| &spec.requests);
+        for run in row.members.iter().filter(|run| !run.is_empty()) {
+            name.clear();
+            name.extend([cluster.symbols.text(row.namespace), "/", &run.name]);
+            let node = of_pod.get(name.as_str()).filter(|_| row.kind == MemberKind::Pod && run.numbers.is_none());
+            match (node, requests) {
+                (Some(node), Some(requests)) => taken.entry(node).or_default().add(requests),
+                _ => waits = true,
+            }
+        }
+    }
+    let left = |node: &berth_model::Node| {
+        let mut left = node.free.clone();
+        if let Some(taken) = taken.get(cluster.symbols.text(node.name)) {
+            left.subtract(taken);
+        }
+        left
+    };
+    (waits, cluster.nodes.iter().filter(|node| node.is_coming_up).map(left).collect())
+}
+
 /// Whether a bound is so near to a price that no saving of note is left: a hundred-thousandth.
 fn is_as_good(floor: Money, below: Money) -> bool {
     floor.pico() >= below.pico() - below.pico() / 100_000
@@ -358,7 +395,7 @@ fn launches<'p>(
     state: &State,
     options: &Options,
     supply: &mut Cluster,
-    launching: &Launching,
+    with: (&Launching, &mut Plans),
     pods: impl Iterator<Item = &'p BoundPod>,
 ) -> Option<Vec<Launch>> {
     supply.set_pending(Vec::new());
@@ -366,5 +403,5 @@ fn launches<'p>(
         let row = supply.pending_row(MemberKind::Pod, pod.namespace, pod.replaced_by?, pod.labels)?;
         row.members.push(MemberRun { name: pod.name.clone(), numbers: None });
     }
-    beside::plan(state, options, supply, launching)
+    beside::plan(state, options, supply, with)
 }

@@ -2,6 +2,7 @@
 
 use std::collections::hash_map::Entry;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use berth_model::{
     Bin, ClassId, Column, ColumnTable, Constraint, CounterId, NodeState, Requirement, Requirements, Sym,
@@ -41,7 +42,7 @@ impl Listings {
 #[derive(Default)]
 struct Shared {
     /// By pool, columns and planned column: the types that a claim lists, and their columns.
-    lists: FxHashMap<ListKey, (Rc<[u32]>, FixedBitSet)>,
+    lists: FxHashMap<ListKey, (Arc<[u32]>, FixedBitSet)>,
     /// By pool and planned column: the columns that limits and finite supplies leave in its place.
     instead: FxHashMap<(usize, usize), FixedBitSet>,
     /// Labels that NodePools leave free and pods are spread over, with their domains.
@@ -105,8 +106,8 @@ impl Planner<'_> {
             slots: planned.slots,
             price: planned.price,
             list_price: planned.list_price,
-            instance_types: Rc::clone(instance_types),
-            requirements: Rc::new(self.requirements(table, bin, listed, &shared.spread_over)),
+            instance_types: Arc::clone(instance_types),
+            requirements: Arc::new(self.requirements(table, bin, listed, &shared.spread_over)),
             requests,
             contents: bin.contents.to_vec(),
         })

@@ -1,6 +1,6 @@
 //! The answer: claims, bindings to existing nodes, and what is left over.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use crate::bound::Bound;
 use crate::restrictions::Restricted;
@@ -48,9 +48,9 @@ pub struct Claims {
     /// What it costs by the price list.
     pub list_price: Money,
     /// Every type that fits the pods on paid capacity, cheapest first; of a claim on a slot this is the fallback.
-    pub instance_types: Rc<[u32]>,
+    pub instance_types: Arc<[u32]>,
     /// Requirements of the claim: the pool's, narrowed by pods, domains and the pin to a reservation.
-    pub requirements: Rc<Requirements>,
+    pub requirements: Arc<Requirements>,
     /// Requests of the pods and of the planned type's daemons.
     pub requests: Resources,
     /// Pods on each, by class.

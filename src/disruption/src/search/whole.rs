@@ -62,8 +62,9 @@ impl Search<'_> {
             self.has_proposed = true;
             return Ok(true);
         }
-        // What is left of its proposals are those that a decision refuses. Without new nodes a rank finds no more among them.
-        if is_whole && self.has_proposed && !has_new {
+        // What is left of its proposals are those that a decision refuses. Without new nodes a rank finds no more among them, and
+        // who looks again and again does without what little it finds with new ones.
+        if is_whole && (self.options.only_now || self.has_proposed && !has_new) {
             return Ok(false);
         }
         let ranked = self.ranked()?;

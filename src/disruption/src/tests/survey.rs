@@ -51,8 +51,8 @@ fn a_survey_of_some_nodes_says_of_them_what_that_of_all_says(#[case] counted: Va
     }
 }
 
-/// Nodes of which only a whole decision can tell.
-fn n_unknown(free: &[(&str, u32, &str, u32)], pool: Object) -> usize {
+/// Nodes of which a bound does not tell: new nodes are planned, or the whole decided.
+fn n_untold(free: &[(&str, u32, &str, u32)], pool: Object) -> usize {
     let objects = [
         pool,
         node("a", "huge", "reserved"),
@@ -62,16 +62,17 @@ fn n_unknown(free: &[(&str, u32, &str, u32)], pool: Object) -> usize {
     ];
     let mut state = state_of(&objects, free);
     let mut decider = berth_decisions::Decider::new();
-    verdicts(&mut state, &mut decider, &Options::default(), now()).unwrap().tally.unknown
+    let tally = verdicts(&mut state, &mut decider, &Options::default(), now()).unwrap().tally;
+    tally.unknown + tally.searched
 }
 
 #[test]
 fn a_bound_by_list_prices_says_that_no_smaller_slots_take_the_place_of_a_slot() {
     // None is free; those that are free are too small; or as large; smaller ones that hold its pods may pay.
-    assert_eq!(n_unknown(&[("huge", 0, "cr-1", 0)], free_pool(WITH_SLOTS)), 0);
-    assert_eq!(n_unknown(&[("small", 0, "cr-1", 9)], free_pool(WITH_SLOTS)), 0);
-    assert_eq!(n_unknown(&[("huge", 0, "cr-1", 1)], free_pool(WITH_SLOTS)), 0);
-    assert_eq!(n_unknown(&[("large", 0, "cr-1", 1)], free_pool(WITH_SLOTS)), 1);
+    assert_eq!(n_untold(&[("huge", 0, "cr-1", 0)], free_pool(WITH_SLOTS)), 0);
+    assert_eq!(n_untold(&[("small", 0, "cr-1", 9)], free_pool(WITH_SLOTS)), 0);
+    assert_eq!(n_untold(&[("huge", 0, "cr-1", 1)], free_pool(WITH_SLOTS)), 0);
+    assert_eq!(n_untold(&[("large", 0, "cr-1", 1)], free_pool(WITH_SLOTS)), 1);
     // Its NodePool does not admit slots.
-    assert_eq!(n_unknown(&[("large", 0, "cr-1", 1)], free_pool(ON_DEMAND)), 0);
+    assert_eq!(n_untold(&[("large", 0, "cr-1", 1)], free_pool(ON_DEMAND)), 0);
 }

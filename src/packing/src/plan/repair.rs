@@ -31,13 +31,20 @@ pub(super) fn repair(
     // What exact searches of bins would find here is not worth their time.
     budget.nodes = 0;
     let mut failed = 0_u32;
+    // What was packed anew in vain: of few bins all are chosen each time.
+    let mut in_vain: Vec<BTreeMap<Pattern, u32>> = Vec::new();
     for turn in 0..budget.repairs {
-        if failed > FAILURES {
+        // No plan costs less than the bound.
+        if failed > FAILURES || plan.cost() * (1.0 - CHEAPER) <= generator.bound {
             break;
         }
         let freed = choose(plan, &solution.duals, failed, turn);
         if freed.is_empty() {
             break;
+        }
+        if in_vain.contains(&freed) {
+            failed += 1;
+            continue;
         }
         let (bins, stocks) = (plan.bins.clone(), plan.stocks.clone());
         let cost = plan.cost();
@@ -48,9 +55,11 @@ pub(super) fn repair(
             && plan.cost() < cost * (1.0 - CHEAPER)
         {
             failed = 0;
+            in_vain.clear();
             continue;
         }
         failed += 1;
+        in_vain.push(freed);
         (plan.bins, plan.stocks) = (bins, stocks);
         plan.counts.fill(0);
     }

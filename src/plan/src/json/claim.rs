@@ -1,6 +1,7 @@
 //! NodeClaims, one by one; what identical ones share is rendered once.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use berth_model::MemberKind;
 use berth_provisioning::Claims as Group;
@@ -146,19 +147,19 @@ impl Serialize for Claims<'_> {
 /// Lists of instance types that were rendered: a few lists serve many groups, one after another.
 #[derive(Default)]
 struct InstanceTypes {
-    last: Option<(Rc<[u32]>, Rc<RawValue>)>,
+    last: Option<(Arc<[u32]>, Rc<RawValue>)>,
 }
 
 impl InstanceTypes {
-    fn render(&mut self, plan: &Plan, types: &Rc<[u32]>) -> serde_json::Result<Rc<RawValue>> {
+    fn render(&mut self, plan: &Plan, types: &Arc<[u32]>) -> serde_json::Result<Rc<RawValue>> {
         if let Some((known, rendered)) = &self.last
-            && (Rc::ptr_eq(known, types) || known == types)
+            && (Arc::ptr_eq(known, types) || known == types)
         {
             return Ok(Rc::clone(rendered));
         }
         let names: Vec<&str> = types.iter().map(|&index| plan.type_name(index)).collect();
         let rendered: Rc<RawValue> = Rc::from(to_raw_value(&names)?);
-        self.last = Some((Rc::clone(types), Rc::clone(&rendered)));
+        self.last = Some((Arc::clone(types), Rc::clone(&rendered)));
         Ok(rendered)
     }
 }

@@ -8,7 +8,7 @@ use berth_catalogue::{MAX_PRICE, Money};
 use berth_manifests::{Settings, nearest};
 use jiff::Timestamp;
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::{Fault, NAME, Read, Recorded, is_name, objects};
 use crate::check::is_price;
@@ -239,7 +239,7 @@ impl Reading<'_> {
         }
         if let Some(template) = line.template {
             let pod = line.pod.ok_or("template: expected pod beside it")?;
-            let template_of = self::template(&template, pod)?;
+            let template_of = self::template(&template, pod, self.read.recorded.is_some())?;
             self.templates.insert(template, Arc::new(template_of));
             return Ok(());
         }
@@ -428,7 +428,7 @@ fn is_config_map(value: &Value) -> bool {
         && text("/metadata/namespace")
 }
 
-fn template(name: &str, mut pod: Value) -> Result<Template, String> {
+fn template(name: &str, mut pod: Value, is_recorded: bool) -> Result<Template, String> {
     let namespace = pod.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or("default").to_owned();
     let Some(fields) = pod.as_object_mut() else { return Err("pod: expected a Pod without name".to_owned()) };
     fields.insert("apiVersion".to_owned(), "v1".into());
@@ -437,6 +437,14 @@ fn template(name: &str, mut pod: Value) -> Result<Template, String> {
     let Some(metadata) = metadata.as_object_mut() else { return Err("pod.metadata: expected a map".to_owned()) };
     metadata.insert("name".to_owned(), "name".into());
     metadata.insert("namespace".to_owned(), namespace.clone().into());
+    // A trace makes its pods, and makes one again that loses its node: so it is their controller. What was recorded of pods
+    // without one is played as it was.
+    if !is_recorded {
+        metadata.entry("ownerReferences").or_insert_with(|| {
+            let owner = format!("trace-{name}");
+            json!([{"apiVersion": "berth.sh/v1alpha1", "kind": "Trace", "name": owner, "uid": owner, "controller": true}])
+        });
+    }
     let options = berth_manifests::Options::default();
     let text = pod.to_string();
     berth_manifests::read_from(name, text.as_bytes(), &options, |_, _| Ok::<(), berth_manifests::ManifestError>(()))

@@ -1,7 +1,7 @@
 //! Alike nodes together: one offering, the same pods by class, the same types to fall back on.
 
 use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use berth_model::{CapacityType, ClassId, Money};
 use berth_provisioning::Claims;
@@ -94,14 +94,14 @@ fn reservation<'a>(plan: &'a Plan, claims: &Claims) -> Option<&'a str> {
 /// The lists of instance types that claims keep, each once.
 #[derive(Default)]
 pub(super) struct Lists {
-    ids: BTreeMap<Rc<[u32]>, usize>,
-    pub(super) lists: Vec<Rc<[u32]>>,
+    ids: BTreeMap<Arc<[u32]>, usize>,
+    pub(super) lists: Vec<Arc<[u32]>>,
 }
 
 impl Lists {
-    pub(super) fn id(&mut self, list: &Rc<[u32]>) -> usize {
-        *self.ids.entry(Rc::clone(list)).or_insert_with(|| {
-            self.lists.push(Rc::clone(list));
+    pub(super) fn id(&mut self, list: &Arc<[u32]>) -> usize {
+        *self.ids.entry(Arc::clone(list)).or_insert_with(|| {
+            self.lists.push(Arc::clone(list));
             self.lists.len() - 1
         })
     }

@@ -1,0 +1,159 @@
+//! Plans of new nodes that were made before. The same pods are planned for again and again: by a look, by the command that
+//! comes of it, and for others of their kind. A plan does not depend on names, nor on nodes where there are none.
+
+use std::collections::VecDeque;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+
+use berth_model::{
+    Cluster, Daemon, InstanceType, Labels, MemberKind, Namespace, NodePool, PodSpec, Resources, Shared, Slots, Sym,
+    Universe,
+};
+use berth_provisioning::{Options, Solution};
+use rustc_hash::FxHashMap;
+
+/// How many plans are kept: of more, the oldest goes.
+const MOST: usize = 2_048;
+/// Rows and pods of a plan that is kept: of more, hardly any is asked for twice.
+const MOST_ROWS: usize = 16;
+const MOST_PODS: u32 = 256;
+
+/// Plans by what they are for.
+#[derive(Debug, Default)]
+pub(crate) struct Plans {
+    supply: Option<Supply>,
+    known: FxHashMap<Question, Plan>,
+    /// In the order in which they were made.
+    order: VecDeque<Question>,
+}
+
+/// A plan, with the classes that it is said in.
+type Plan = Arc<(Universe, Solution)>;
+
+/// What may be launched, slots aside.
+#[derive(Debug)]
+struct Supply {
+    instance_types: Shared<Vec<InstanceType>>,
+    daemons: Shared<Vec<Daemon>>,
+    namespaces: Shared<Vec<Namespace>>,
+    node_pools: Vec<NodePool>,
+    options: Options,
+}
+
+/// Pods that need new nodes, and the slots that are free.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Question {
+    rows: Vec<Row>,
+    free: Vec<(Sym, u32)>,
+}
+
+/// So many of one kind: indexes are part of it, since a plan is said in them.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Row {
+    namespace: Sym,
+    spec: (u32, PodSpec),
+    labels: (u32, Labels),
+    count: u32,
+}
+
+// === impl Plans ===
+
+impl Plans {
+    /// What to ask by in a cluster of pending pods; `None` where a plan depends on more: on nodes, on Reservations.
+    fn question(&mut self, cluster: &Cluster, options: &Options) -> Option<Question> {
+        if !cluster.nodes.is_empty()
+            || !cluster.reservations.is_empty()
+            || cluster.pending.len() > MOST_ROWS
+            || options.bound
+            || options.what_restrictions_cost
+        {
+            return None;
+        }
+        let rows: Option<Vec<Row>> = cluster.pending.iter().map(|row| Row::of(cluster, row)).collect();
+        let rows = rows.filter(|rows| rows.iter().map(|row| row.count).sum::<u32>() <= MOST_PODS)?;
+        if !self.supply.as_ref().is_some_and(|supply| supply.is_of(cluster, options)) {
+            (self.known, self.order) = Default::default();
+            self.supply = Some(Supply {
+                instance_types: cluster.instance_types.clone(),
+                daemons: cluster.daemons.clone(),
+                namespaces: cluster.namespaces.clone(),
+                node_pools: cluster.node_pools.iter().map(as_far_as_it_matters).collect(),
+                options: options.clone(),
+            });
+        }
+        let free = |slots: &Slots| (slots.id, slots.free);
+        Some(Question { rows, free: cluster.slots.iter().map(free).collect() })
+    }
+
+    /// The plan for what is pending in a cluster: one that was made before, or the one that `made` makes.
+    pub(crate) fn plan(
+        &mut self,
+        cluster: &mut Cluster,
+        options: &Options,
+        made: impl FnOnce(&mut Cluster) -> (Universe, Solution),
+    ) -> (Universe, Solution) {
+        let Some(question) = self.question(cluster, options) else { return made(cluster) };
+        if let Some(known) = self.get(&question) {
+            return (*known).clone();
+        }
+        let plan = Arc::new(made(cluster));
+        self.keep(question, Arc::clone(&plan));
+        (*plan).clone()
+    }
+
+    fn get(&self, question: &Question) -> Option<Plan> {
+        self.known.get(question).map(Arc::clone)
+    }
+
+    fn keep(&mut self, question: Question, plan: Plan) {
+        if let Entry::Vacant(entry) = self.known.entry(question) {
+            self.order.push_back(entry.key().clone());
+            entry.insert(plan);
+        }
+        while self.order.len() > MOST {
+            if let Some(oldest) = self.order.pop_front() {
+                self.known.remove(&oldest);
+            }
+        }
+    }
+}
+
+// === impl Supply ===
+
+impl Supply {
+    fn is_of(&self, cluster: &Cluster, options: &Options) -> bool {
+        // What is in one place with what is kept here has not changed, whoever converted it.
+        self.instance_types.is_same(&cluster.instance_types)
+            && self.daemons.is_same(&cluster.daemons)
+            && self.namespaces.is_same(&cluster.namespaces)
+            && self.options == *options
+            && self.node_pools.len() == cluster.node_pools.len()
+            && self.node_pools.iter().zip(cluster.node_pools.iter()).all(|(a, b)| *a == as_far_as_it_matters(b))
+    }
+}
+
+/// What a NodePool has counts only against its limits.
+fn as_far_as_it_matters(pool: &NodePool) -> NodePool {
+    let mut pool = pool.clone();
+    if pool.limits.is_empty() && pool.node_limit.is_none() {
+        (pool.used, pool.nodes) = (Resources::new(), 0);
+    }
+    pool
+}
+
+// === impl Row ===
+
+impl Row {
+    fn of(cluster: &Cluster, row: &berth_model::PendingRow) -> Option<Self> {
+        if row.kind != MemberKind::Pod {
+            return None;
+        }
+        let labels = cluster.label_sets.get(row.labels as usize)?;
+        Some(Row {
+            namespace: row.namespace,
+            spec: (row.spec, cluster.spec(row.spec)?.clone()),
+            labels: (row.labels, labels.clone()),
+            count: row.members.iter().map(berth_model::MemberRun::len).sum(),
+        })
+    }
+}
