@@ -290,6 +290,30 @@ impl Storage {
         self.classes.insert(name, record);
     }
 
+    /// Whether there is no class at all, and a claim leaves its class to the cluster.
+    pub(crate) fn lacks_default<'a>(&self, mut claims: impl Iterator<Item = &'a Claim>) -> bool {
+        let leaves_open = |asks: &ClaimTemplate| asks.storage_class.is_none() && asks.volume.is_none();
+        self.classes.is_empty()
+            && claims.any(|claim| match claim {
+                Claim::Named(name) => {
+                    self.claims.iter().any(|((_, known), claim)| known == name && leaves_open(&claim.asks))
+                }
+                Claim::Ephemeral { template, .. } | Claim::Templated { template, .. } => leaves_open(template),
+            })
+    }
+
+    /// Adds a default class, as nearly every cluster has one: it makes volumes where their pods come to be.
+    pub(crate) fn assume_default(&mut self, symbols: &mut Symbols) {
+        let record = ClassRecord {
+            driver: symbols.intern("kubernetes.io/assumed"),
+            makes_volumes: true,
+            waits_for_consumer: true,
+            topologies: None,
+            default_since: Some(0),
+        };
+        self.classes.insert(symbols.intern("standard"), record);
+    }
+
     /// Settles which class is the default: the newest of those that say so, then the first by name, as the API server.
     pub(crate) fn settle_default(&mut self, symbols: &Symbols) {
         self.default_class =

@@ -28,6 +28,10 @@ use crate::terms::node_key;
 use crate::workloads::Workloads;
 use crate::{ConvertError, autoscalers, daemons, overlay, pool, units};
 
+/// Volumes are wanted of a class that nobody named.
+const NO_CLASS: &str =
+    "no StorageClass given: planning with a default one that makes volumes where their pods come to be";
+
 impl Builder {
     /// What all the objects mean together.
     ///
@@ -46,8 +50,9 @@ impl Builder {
         self.cluster.budgets = std::mem::take(&mut self.budgets).into_values().collect();
         let mut cluster = self.cluster;
         let mut warnings = self.warnings;
-        self.storage.settle_default(&cluster.symbols);
-        cluster.storage_topologies = self.storage.topologies(&cluster.symbols);
+        // Manifests alone say little of the cluster that they are for.
+        let is_new = self.expansion == Expansion::Workloads && self.nodes.is_empty();
+        settle_storage(&mut self.storage, is_new.then_some(&self.drafts), &mut cluster, &mut warnings);
         let overlays = self.overlays.into_values().collect();
         overlay::apply(overlays, &mut cluster, &mut warnings);
 
@@ -147,6 +152,21 @@ impl Builder {
         };
         Ok(Live::new(cluster, reader, rooms, (warnings, valid), known.into_iter().zip(places)))
     }
+}
+
+/// Settles the default StorageClass; without any class one is assumed for the claims of these drafts that name none.
+fn settle_storage(
+    storage: &mut Storage,
+    drafts: Option<&Drafts>,
+    cluster: &mut Cluster,
+    warnings: &mut FxIndexSet<String>,
+) {
+    if drafts.is_some_and(|drafts| storage.lacks_default(drafts.iter().flat_map(|draft| &draft.claims))) {
+        storage.assume_default(&mut cluster.symbols);
+        warnings.insert(NO_CLASS.to_owned());
+    }
+    storage.settle_default(&cluster.symbols);
+    cluster.storage_topologies = storage.topologies(&cluster.symbols);
 }
 
 /// The NodePools, by name; one that takes anything where a plan has none.

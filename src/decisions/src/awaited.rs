@@ -1,7 +1,7 @@
 //! Pods that are decided to come to a node and are not there: who is bound counts on none of them. One may wait for room until a
 //! budget lets somebody go, and what needs it beside itself, or a spread that it would even out, would not hold until then.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use berth_state::{NodeRecord, PodRecord, State};
 use k8s_openapi::api::core::v1::{PodAffinityTerm, TopologySpreadConstraint};
@@ -151,8 +151,8 @@ impl<'s> Awaited<'s> {
         let at = self.counted.iter().position(is_alike).unwrap_or_else(|| {
             let state = self.state;
             let mut counted = Counted { of: pod, rule, by_domain: BTreeMap::new() };
-            let leaving: Vec<&str> = state.leaving_nodes().collect();
-            for node in state.nodes().filter(|node| !leaving.contains(&&**node.name())) {
+            let leaving: BTreeSet<&str> = state.leaving_nodes().collect();
+            for node in state.nodes().filter(|node| !leaving.contains(&**node.name())) {
                 for other in state.pods_on(node.name()).filter(|other| other.deletion().is_none()) {
                     counted.add(other, node, state);
                 }

@@ -7,7 +7,7 @@ use berth_api::{Operator, Requirement, labels};
 use berth_model::{Cluster, MemberKind, Phase, Universe};
 use berth_provisioning::{Claims, Launching, Solution};
 use berth_scheduling::Placement;
-use berth_state::{Kind, ObjectRef, State, Time};
+use berth_state::{Kind, ObjectRef, PodRecord, State, Time};
 
 use crate::allocation::{self, Allocation};
 use crate::assignment::{Assignment, Share};
@@ -120,6 +120,17 @@ struct Placed<'p> {
     comes: Comes,
 }
 
+/// The places of how many others are tried for a pod that would wait for them.
+const PLACES_TO_TRY: usize = 8;
+
+/// Whether one may stand in for the other.
+fn are_alike(one: &PodRecord, other: &PodRecord) -> bool {
+    one.namespace() == other.namespace()
+        && one.labels() == other.labels()
+        && one.controller().map(|owner| &owner.uid) == other.controller().map(|owner| &owner.uid)
+        && one.spec() == other.spec()
+}
+
 /// When one comes to its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Comes {
@@ -184,7 +195,7 @@ impl Answer<'_> {
                 placed.push(self.placed(node, placement, (after_evictions, leaving.as_ref())));
             }
         }
-        self.await_others(&mut placed);
+        self.await_others(&mut placed, leaving.as_ref());
         for placed in placed {
             self.place(placed, decision)?;
         }
@@ -240,10 +251,14 @@ impl Answer<'_> {
     }
 
     /// Lets pods wait whose rules hold only once others have come that wait.
-    fn await_others(&self, placed: &mut [Placed<'_>]) {
+    fn await_others(&self, placed: &mut [Placed<'_>], leaving: Option<&Leaving<'_>>) {
+        let mut tried: BTreeMap<ObjectRef, usize> = BTreeMap::new();
         loop {
-            let is_pod = |placed: &&mut Placed<'_>| placed.object.key.kind == Kind::Pod;
-            let waits = |placed: &&Placed<'_>| matches!(placed.comes, Comes::AfterEvictions | Comes::Later);
+            let is_pod = |placed: &Placed<'_>| placed.object.key.kind == Kind::Pod;
+            // Who runs on a node that goes away may stay there for long.
+            let waits = |placed: &&Placed<'_>| {
+                matches!(placed.comes, Comes::AfterEvictions | Comes::Later | Comes::Next { .. })
+            };
             let name = |placed: &'_ Placed<'_>| {
                 let (object, node) = (&placed.object.key, &placed.node.key);
                 [&object.namespace, &object.name, &node.name].map(ToString::to_string)
@@ -255,12 +270,14 @@ impl Answer<'_> {
             if awaited.is_empty() {
                 return;
             }
-            let mut left: Vec<&mut Placed<'_>> =
-                placed.iter_mut().filter(is_pod).filter(|placed| matches!(placed.comes, Comes::Now)).collect();
+            let comes_now = |placed: &Placed<'_>| is_pod(placed) && placed.comes == Comes::Now;
+            let mut left: Vec<usize> =
+                placed.iter().enumerate().filter(|(_, placed)| comes_now(placed)).map(|(at, _)| at).collect();
             // One may need another that comes now.
             loop {
                 let n_left = left.len();
-                left.retain(|placed| {
+                left.retain(|at| {
+                    let Some(placed) = placed.get(*at) else { return false };
                     let (object, node) = (&placed.object.key, &placed.node.key);
                     !awaited.let_come((&object.namespace, &object.name), &node.name)
                 });
@@ -271,10 +288,49 @@ impl Answer<'_> {
             if left.is_empty() {
                 return;
             }
-            for placed in left {
-                placed.comes = Comes::Later;
+            let mut has_changed = false;
+            for at in &left {
+                has_changed |= self.take_place_of_next(placed, *at, &mut tried, leaving);
+            }
+            if has_changed {
+                continue;
+            }
+            for at in left {
+                if let Some(placed) = placed.get_mut(at) {
+                    placed.comes = Comes::Later;
+                }
             }
         }
+    }
+
+    /// Gives a pod that would wait for others the place that is meant for the next of one that is alike and runs yet, on a node
+    /// that goes away: a budget may keep that one there until this one has come.
+    fn take_place_of_next(
+        &self,
+        placed: &mut [Placed<'_>],
+        at: usize,
+        tried: &mut BTreeMap<ObjectRef, usize>,
+        leaving: Option<&Leaving<'_>>,
+    ) -> bool {
+        let pod = |placed: &Placed<'_>| self.state.pod(&placed.object.key.namespace, &placed.object.key.name);
+        let Some((own, record)) = placed.get(at).and_then(|own| Some((own, pod(own)?))) else { return false };
+        let tried = tried.entry(own.object.clone()).or_default();
+        if *tried >= PLACES_TO_TRY {
+            return false;
+        }
+        let (namespace, name) = (&own.object.key.namespace, &own.object.key.name);
+        let is_free = |other: &Placed<'_>| {
+            other.comes == Comes::Next { after_evictions: false }
+                && other.node != own.node
+                && pod(other).is_some_and(|other| are_alike(record, other))
+                && !leaving.is_some_and(|pods| pods.keep_off(namespace, name, &other.node.key.name))
+        };
+        let next = placed.iter().enumerate().filter(|(_, other)| is_free(other)).nth(*tried).map(|(next, _)| next);
+        *tried += 1;
+        let Some(Ok([own, next])) = next.map(|next| placed.get_disjoint_mut([at, next])) else { return false };
+        std::mem::swap(&mut own.object, &mut next.object);
+        std::mem::swap(&mut own.comes, &mut next.comes);
+        true
     }
 
     fn place(&self, placed: Placed<'_>, decision: &mut Decision) -> Result<(), DecideError> {

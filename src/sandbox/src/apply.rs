@@ -108,6 +108,16 @@ pub(crate) async fn open_pool(client: &Client) -> Result<(), SandboxError> {
     create(client, pool).await.map_err(|error| failed("NodePool default", &error))
 }
 
+/// The StorageClass of a cluster whose objects have none: like those of clouds, it makes volumes where their pods come to be.
+pub(crate) async fn storage_class(client: &Client) -> Result<(), SandboxError> {
+    let class = json!({
+        "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass",
+        "metadata": {"name": "standard", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
+        "provisioner": "berth.sh/fake", "reclaimPolicy": "Delete", "volumeBindingMode": "WaitForFirstConsumer",
+    });
+    create(client, class).await.map_err(|error| failed("StorageClass standard", &error))
+}
+
 /// A node class with nothing said.
 pub(crate) async fn node_class(client: &Client, name: &str) -> Result<(), SandboxError> {
     let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };

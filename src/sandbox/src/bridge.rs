@@ -1,4 +1,5 @@
-//! Between the cloud and the objects that change it: FakeNodeClass and FakeCapacityReservation.
+//! Between the cloud and the objects that change it: FakeNodeClass, FakeCapacityReservation, and nodes that say that their spot
+//! instance is taken back.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,10 +9,10 @@ use berth_api::{
     FakeReservationType, GoDuration,
 };
 use berth_catalogue::Catalogue;
-use berth_cloudprovider::{ReservationKind, ReservationMatching, ReservationState};
+use berth_cloudprovider::{ProviderId, ReservationKind, ReservationMatching, ReservationState};
 use berth_cloudprovider_fake::cloud::{FakeCloud, FakeReservation, NodeClass};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::api::{Patch, PatchParams};
 use kube::runtime::watcher::Event;
@@ -19,6 +20,9 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 
 use crate::cluster::Seen;
+
+/// The annotation of a node by which its spot instance is taken back, after so long a notice.
+const INTERRUPT_IN: &str = "berth.sh/interrupt-in";
 
 /// Who owns the statuses.
 const MANAGER: &str = "fake-cloud";
@@ -34,6 +38,8 @@ pub struct Bridge {
     /// By object name: the status that was written.
     written: BTreeMap<String, FakeCapacityReservationStatus>,
     classes: BTreeMap<String, NodeClass>,
+    /// By name of a node: the notice that it gives its instance, as it says it.
+    interrupted: BTreeMap<String, String>,
 }
 
 // === impl Bridge ===
@@ -42,18 +48,21 @@ impl Bridge {
     /// Nothing is known of any object yet. Statuses are written where `writes` says so.
     pub fn new(client: Client, cloud: FakeCloud, writes: bool) -> Self {
         let (reservations, written, classes) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { client, cloud, writes, reservations, written, classes }
+        Self { client, cloud, writes, reservations, written, classes, interrupted: BTreeMap::new() }
     }
 
-    /// Takes in what a watch of its objects has seen; all else is not its own.
-    pub(crate) async fn take(&mut self, seen: Seen) {
+    /// Takes in what a watch of its objects has seen; all else is not its own. Says what is wrong with a node, if something is.
+    pub(crate) async fn take(&mut self, seen: Seen) -> Option<String> {
         match seen {
             Seen::Class(Event::Apply(class) | Event::InitApply(class)) => self.class_applied(&class).await,
             Seen::Class(Event::Delete(class)) => self.class_deleted(&class.name_any()),
             Seen::Slots(Event::Apply(own) | Event::InitApply(own)) => self.reservation_applied(&own),
             Seen::Slots(Event::Delete(own)) => self.reservation_deleted(&own.name_any()),
+            Seen::Node(Event::Apply(node) | Event::InitApply(node)) => return self.node_applied(&node),
+            Seen::Node(Event::Delete(node)) => self.node_deleted(&node.name_any()),
             _ => {}
         }
+        None
     }
 
     /// A node class was made or changed.
@@ -83,6 +92,27 @@ impl Bridge {
     pub fn class_deleted(&mut self, name: &str) {
         self.classes.remove(name);
         self.cloud.remove_node_class(name);
+    }
+
+    /// A node was made or changed. An instance that is taken back already, or is not on spot, stays as it is. Says what is wrong
+    /// with what the node says, once.
+    pub fn node_applied(&mut self, node: &Node) -> Option<String> {
+        let (name, text) = (node.name_any(), node.annotations().get(INTERRUPT_IN)?);
+        let id = node.spec.as_ref().and_then(|spec| spec.provider_id.clone())?;
+        if self.interrupted.insert(name.clone(), text.clone()).as_ref() == Some(text) {
+            return None;
+        }
+        let Some(notice) = text.parse::<GoDuration>().ok().and_then(|parsed| parsed.to_std()) else {
+            let expected = "expected a duration such as 90s or 2m";
+            return Some(format!("node {name}: the annotation {INTERRUPT_IN} is {text:?}, {expected}"));
+        };
+        self.cloud.interrupt_in(&ProviderId(id), notice);
+        None
+    }
+
+    /// A node is gone.
+    pub fn node_deleted(&mut self, name: &str) {
+        self.interrupted.remove(name);
     }
 
     async fn read_class(&self, object: &FakeNodeClass) -> NodeClass {

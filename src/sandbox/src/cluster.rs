@@ -1,6 +1,7 @@
 //! The parts put together, and the loop that watches and tells.
 
 use std::collections::BTreeSet;
+use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
@@ -205,6 +206,15 @@ impl State {
         self.moment.tell(cloud.now(), for_whom, &machines::cost(cloud)).iter().for_each(tell);
     }
 
+    /// Takes a node's instance back where the node says so.
+    fn interrupt(&mut self, node: &Node) {
+        if self.is_cloud
+            && let Some(message) = self.bridge.node_applied(node)
+        {
+            self.moment.add(Happened::Said { event: "Unusable", message }, node.name_any());
+        }
+    }
+
     async fn take(&mut self, seen: Seen) {
         let [pods, nodes] = &mut self.listed;
         match seen {
@@ -221,14 +231,21 @@ impl State {
             Seen::Node(Event::Init) => nodes.clear(),
             Seen::Node(Event::InitApply(node)) => {
                 nodes.extend(node.uid());
+                self.interrupt(&node);
                 self.observer.node(&node, &mut self.moment);
             }
             Seen::Node(Event::InitDone) => self.observer.keep_nodes(nodes, &mut self.moment),
-            Seen::Node(Event::Apply(node)) => self.observer.node(&node, &mut self.moment),
+            Seen::Node(Event::Apply(node)) => {
+                self.interrupt(&node);
+                self.observer.node(&node, &mut self.moment);
+            }
             Seen::Node(Event::Delete(node)) => {
+                self.bridge.node_deleted(&node.name_any());
                 self.observer.node_gone(&node.uid().unwrap_or_default(), &mut self.moment);
             }
-            seen @ (Seen::Class(_) | Seen::Slots(_)) if self.is_cloud => self.bridge.take(seen).await,
+            seen @ (Seen::Class(_) | Seen::Slots(_)) if self.is_cloud => {
+                self.bridge.take(seen).await;
+            }
             Seen::Claim(Event::Apply(claim) | Event::InitApply(claim)) => self.observer.claim(&claim),
             Seen::Claim(Event::Delete(claim)) => {
                 self.replacements.remove(&claim.name_any());
@@ -331,9 +348,22 @@ impl<'a> Served<'a> {
             _ => {}
         }
         let listener = Listener::start(server, ([127, 0, 0, 1], 0).into()).await?;
-        std::fs::write(path, listener.kubeconfig()).map_err(failed)?;
+        write_private(path, listener.kubeconfig().as_bytes()).map_err(failed)?;
         Ok(Self { path, _listener: listener })
     }
+}
+
+/// Writes a file that nobody else may read: a kubeconfig holds what lets its reader in.
+pub(crate) fn write_private(path: &Path, content: &[u8]) -> std::io::Result<()> {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(path)?;
+    // One that was there keeps its mode.
+    #[cfg(unix)]
+    file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
+    file.write_all(content)
 }
 
 impl Drop for Served<'_> {

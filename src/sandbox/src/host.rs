@@ -8,6 +8,7 @@ use berth_cloudprovider_fake::cloud::{CloudConfig, FakeCloud};
 use berth_kubelet::{KubeletConfig, Kubelets};
 use futures::StreamExt;
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
 use kube::Client;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinSet;
@@ -96,8 +97,11 @@ async fn follow(
     mut tell: impl FnMut(&Line),
 ) {
     let mut moment = Moment::default();
-    let watches =
-        [watch::<FakeNodeClass>(&client, Seen::Class), watch::<FakeCapacityReservation>(&client, Seen::Slots)];
+    let watches = [
+        watch::<FakeNodeClass>(&client, Seen::Class),
+        watch::<FakeCapacityReservation>(&client, Seen::Slots),
+        watch::<Node>(&client, Seen::Node),
+    ];
     let mut watches = futures::stream::select_all(watches);
     let mut ticks = tokio::time::interval(MOMENT);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -105,7 +109,11 @@ async fn follow(
         tokio::select! {
             biased;
             Some(event) = happened.recv() => machines::follow(event, &kubelets, &mut moment),
-            Some(seen) = watches.next() => bridge.take(seen).await,
+            Some(seen) = watches.next() => {
+                if let Some(message) = bridge.take(seen).await {
+                    moment.add(Happened::Said { event: "Unusable", message }, "");
+                }
+            }
             _ = ticks.tick() => {
                 for (id, used, total) in bridge.write_counts().await {
                     let message = format!("reservation {id}: {used} of {total} slots used");

@@ -236,6 +236,9 @@ async fn begin(
             cloud.set_reservation(own.id(), definition(own));
         }
     }
+    if !objects.iter().any(|object| matches!(object, Object::StorageClass(_))) {
+        apply::storage_class(client).await?;
+    }
     let passed_over = apply::objects(client, objects).await?;
     let has_pool = objects.iter().any(|object| matches!(object, Object::NodePool(_)));
     // Whoever starts with nothing but kubectl wants to see nodes, too.

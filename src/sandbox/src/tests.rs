@@ -230,6 +230,43 @@ async fn a_kubeconfig_of_someone_else_is_not_overwritten() {
     std::fs::remove_file(&path).unwrap();
 }
 
+#[cfg(unix)]
+#[test]
+fn a_kubeconfig_is_for_its_owner_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let path = std::env::temp_dir().join(format!("berth-sandbox-mode-{}", std::process::id()));
+    std::fs::write(&path, "older and longer").unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+    crate::cluster::write_private(&path, b"new").unwrap();
+    let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!((mode & 0o777, std::fs::read_to_string(&path).unwrap().as_str()), (0o600, "new"));
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn volumes_of_no_class_are_made_as_clouds_make_them() {
+    let (ended, _) = play(
+        "
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: db, namespace: default}
+spec:
+  serviceName: db
+  replicas: 2
+  selector: {matchLabels: {app: db}}
+  template:
+    metadata: {labels: {app: db}}
+    spec:
+      containers: [{name: db, image: db, resources: {requests: {cpu: 500m}}}]
+  volumeClaimTemplates:
+  - metadata: {name: data}
+    spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+",
+    )
+    .await;
+    assert_eq!(ended, Ended::Settled);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_node_claim_becomes_a_node() {
     let (ended, lines) = play(

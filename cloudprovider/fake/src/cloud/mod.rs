@@ -169,6 +169,11 @@ impl FakeCloud {
         self.with(|world, now| world.interrupt(id, InterruptionReason::Spot, world.config.spot_notice, now));
     }
 
+    /// Interrupts a spot instance, with this notice.
+    pub fn interrupt_in(&self, id: &ProviderId, notice: Duration) {
+        self.with(|world, now| world.interrupt(id, InterruptionReason::Spot, notice, now));
+    }
+
     /// Retires an instance's machine after `notice`.
     pub fn retire(&self, id: &ProviderId, notice: Duration) {
         self.with(|world, now| world.interrupt(id, InterruptionReason::Maintenance, notice, now));

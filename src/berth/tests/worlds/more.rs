@@ -103,6 +103,34 @@ pub(crate) async fn one_slot(world: &mut World) {
     world.scale("web", 0).await;
 }
 
+/// Pods of a spot instance that is taken back run elsewhere, and it is given back, long before its notice is over.
+pub(crate) async fn spot_interruption(world: &mut World) {
+    world.create::<NodePool>(lasting("web", &["spot"])).await;
+    world.create_in::<Deployment>(web("web", 3)).await;
+    world.run(3).await;
+    let before = world.instances().await;
+    assert_eq!(before.len(), 1, "{:?}", world.fleet().await);
+    let node = world.nodes().await.remove(0).metadata.name.unwrap();
+    let patch = Patch::Merge(json!({"metadata": {"annotations": {"berth.sh/interrupt-in": "10m"}}}));
+    let nodes = Api::<Node>::all(world.client.clone());
+    nodes.patch(&node, &PatchParams::default(), &patch).await.unwrap();
+    world
+        .comes("pods on another instance, and the end of the first", async |world| {
+            let pods = world.pods().await;
+            let runs_elsewhere = |pod: &Pod| {
+                let on = pod.spec.as_ref().and_then(|spec| spec.node_name.as_ref());
+                let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+                on.is_some_and(|on| *on != node) && phase == Some("Running")
+            };
+            // What was taken back is not launched again for a while, so the others may be smaller ones, and more.
+            let instances = world.instances().await;
+            pods.len() == 3
+                && pods.iter().all(runs_elsewhere)
+                && instances.iter().all(|instance| instance.provider_id != before[0].provider_id)
+        })
+        .await;
+}
+
 fn room(change: impl FnOnce(&mut Value)) -> Value {
     let mut room = json!({"apiVersion": "scheduling.koordinator.sh/v1alpha1", "kind": "Reservation",
         "metadata": {"name": "room"}, "spec": {"ttl": "1h", "allocateOnce": false,

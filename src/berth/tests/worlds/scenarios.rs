@@ -33,7 +33,7 @@ pub(crate) const SLOW: [&str; 7] = [
 ];
 
 /// All of them, by name.
-pub(crate) const ALL: [(&str, Scenario); 24] = [
+pub(crate) const ALL: [(&str, Scenario); 25] = [
     ("scale from zero, slots first", |world| slots_first(world).boxed_local()),
     ("a reservation shared by two NodePools", |world| shared_reservation(world).boxed_local()),
     ("a count lowered beforehand", |world| lowered_count(world).boxed_local()),
@@ -57,6 +57,7 @@ pub(crate) const ALL: [(&str, Scenario); 24] = [
     ("preemption waits for its victims", |world| preemption(world).boxed_local()),
     ("Berth is killed while it launches", |world| killed_midway(world).boxed_local()),
     ("two Berths of which one leads", |world| two_berths(world).boxed_local()),
+    ("a spot instance is taken back", |world| more::spot_interruption(world).boxed_local()),
     ("an instance vanishes", |world| instance_vanishes(world).boxed_local()),
 ];
 

@@ -71,6 +71,7 @@ impl Core {
         }
         if let Observed::Applied(Object::NodeClaim(claim)) = observed {
             self.look_at_progress(claim, now);
+            self.look_at_deletion(claim);
         }
         if is_end_of_claim(observed) {
             self.replan_at_once(now);
@@ -102,6 +103,21 @@ impl Core {
         } else {
             let objects = vec![berth_state::Key::new(berth_state::Kind::NodeClaim, "", &name)];
             self.wake(&Touched { objects, room: true, ..Touched::default() }, now);
+        }
+    }
+
+    /// Takes in, before the view does, that a NodeClaim is deleted: its pods wait for places from then on, before they are
+    /// evicted. Commands have looked for places of theirs.
+    fn look_at_deletion(&mut self, claim: &NodeClaim) {
+        let name = claim.metadata.name.clone().unwrap_or_default();
+        let known = self.view.claims.get(&name);
+        let is_news = claim.metadata.deletion_timestamp.is_some()
+            && known.is_some_and(|known| known.metadata.deletion_timestamp.is_none());
+        let node = claim.status.as_ref().and_then(|status| status.node_name.as_deref());
+        let has_pods =
+            || node.is_some_and(|node| self.state.pods_on(node).any(|pod| !pod.has_ended() && !pod.is_mirror()));
+        if is_news && !self.disrupting.takes(&name) && has_pods() {
+            self.has_waiting = true;
         }
     }
 

@@ -6,6 +6,7 @@ use berth_api::Reservation;
 use berth_cloudprovider::CapacityReservation;
 use berth_cloudprovider_fake::cloud::{CloudConfig, FakeCloud};
 use k8s_openapi::api::core::v1::{Container, Node, Pod, PodSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde_json::{Value, json};
 
 use super::*;
@@ -299,6 +300,35 @@ fn an_interruption_that_the_cloud_calls_off_is_forgotten() {
         core.interrupted.values().map(|known| known.at).next()
     });
     assert_eq!(ends, [Some(early), Some(late), None]);
+}
+
+/// Whether nodes are planned a moment after a NodeClaim was deleted.
+fn plans_after_deletion(core: &mut Core, at: usize) -> bool {
+    let Object::NodeClaim(known) = claim(at) else { unreachable!("a NodeClaim was made") };
+    let mut deleted = (*known).clone();
+    deleted.metadata.resource_version = Some("2".to_owned());
+    deleted.metadata.deletion_timestamp = Some(Time(start()));
+    core.handle(Input::Observed(Observed::Applied(Object::from(deleted))), start());
+    let now = after(start(), Duration::from_millis(200));
+    std::iter::from_fn(|| core.queue.pop(now)).any(|job| job == Job::Provision)
+}
+
+/// The regression: nothing was planned for pods of a NodeClaim that somebody deleted before they were evicted, and waited.
+#[test]
+fn who_deletes_a_node_claim_has_its_pods_planned_for_in_a_moment() {
+    assert!(plans_after_deletion(&mut at_rest(2), 0));
+    let mut core = at_rest(2);
+    for name in ["p0", "p2"] {
+        let metadata = ObjectMeta {
+            name: Some(name.to_owned()),
+            namespace: Some("default".to_owned()),
+            uid: Some(name.to_owned()),
+            resource_version: Some("2".to_owned()),
+            ..ObjectMeta::default()
+        };
+        core.handle(Input::Observed(Observed::Deleted(Kind::Pod, Box::new(metadata))), start());
+    }
+    assert!(!plans_after_deletion(&mut core, 0), "its node is empty");
 }
 
 /// A pod that waits on a node for others to be gone.

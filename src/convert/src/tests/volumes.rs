@@ -52,12 +52,27 @@ fn limited_node() -> [Value; 2] {
     "pod has unbound immediate PersistentVolumeClaims")]
 #[case::immediate_is_the_default(vec![claim(json!({"storageClassName": "now"})), class("now", json!({"volumeBindingMode": null}))],
     "pod has unbound immediate PersistentVolumeClaims")]
-#[case::no_class_and_no_default(vec![claim(json!({}))], "pod has unbound immediate PersistentVolumeClaims")]
+#[case::no_default_where_there_are_nodes(vec![claim(json!({})), mk_node("n1", json!({}))],
+    "pod has unbound immediate PersistentVolumeClaims")]
+#[case::no_default_among_the_classes(vec![claim(json!({})), class("gp3", json!({}))],
+    "pod has unbound immediate PersistentVolumeClaims")]
 #[case::nothing_to_bind(vec![claim(json!({"storageClassName": "local"})), class("local", json!({"provisioner": "kubernetes.io/no-provisioner"}))],
     "node(s) didn't find available persistent volumes to bind")]
 fn a_claim_that_cannot_be_used_refuses_the_pod(#[case] objects: Vec<Value>, #[case] reason: &str) {
     let objects = [pod_with_claim("a", "data")].into_iter().chain(objects);
     assert_eq!(first_refusal(&convert(objects).cluster), Some(reason));
+}
+
+#[test]
+fn manifests_alone_are_planned_with_a_default_class() {
+    let converted = convert([pod_with_claim("a", "data"), claim(json!({}))]);
+    assert_eq!(first_refusal(&converted.cluster), None);
+    let told: Vec<&str> =
+        converted.warnings.iter().map(String::as_str).filter(|text| text.contains("StorageClass")).collect();
+    assert_eq!(
+        told,
+        ["no StorageClass given: planning with a default one that makes volumes where their pods come to be"]
+    );
 }
 
 #[test]

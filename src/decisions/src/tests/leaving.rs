@@ -182,3 +182,47 @@ fn nobody_is_bound_who_counts_on_a_pod_that_waits_for_others_to_make_way() {
     assert!(bound(vec![in_zone("m", "c")], beside("c")).is_empty(), "nobody is in zone c yet");
     assert_eq!(bound(vec![in_zone("m", "c")], beside("a")), ["n"]);
 }
+
+/// Where `new` is bound: one pod of its app runs in zone b, none in zone c, and `old` is on a node of zone a that goes away.
+fn spread_beside(old: &str, more_of_old: Value) -> Vec<String> {
+    let spread = json!({"metadata": {"labels": {"app": "web"}, "ownerReferences": [
+            {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "1", "controller": true}]},
+        "spec": {"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": {"app": "web"}}}]}});
+    let mut of_old = spread.clone();
+    merge(&mut of_old, more_of_old);
+    let mut state = state_of(&[
+        going_away(in_zone("leaving", "a")),
+        mk_node("n", "6", &json!({ZONE: "b"})),
+        in_zone("m", "c"),
+        mk_pod("there", "1", on("n", spread.clone(), false)),
+        mk_pod(old, "1", on("leaving", of_old, false)),
+        mk_pod("new", "1", spread),
+    ]);
+    let decision = decide(&mut state, &full(), NOW).unwrap();
+    let mut decider = Decider::new();
+    decider.refresh(&mut state, NOW);
+    let at_once = decider.decide_at_once(&mut state, &Options::default(), &BTreeSet::new(), NOW).unwrap();
+    assert_eq!(decision.bindings, at_once.decision.bindings);
+    decision
+        .bindings
+        .iter()
+        .map(|binding| format!("{} on {}", binding.object.key.name, binding.node.key.name))
+        .collect()
+}
+
+/// The regression: a pod was bound by a spread that only the next of a pod on a node that goes away would have evened out.
+#[test]
+fn a_spread_counts_on_nobody_who_is_to_be_made_anew() {
+    let first = json!({"spec": {"priority": 10}});
+    assert!(spread_beside("old", first.clone()).iter().all(|bound| bound != "new on n"));
+    assert!(spread_beside("the-old", first).iter().all(|bound| bound != "new on n"));
+}
+
+/// A budget may keep the old one until the new one is there: it must not wait for the old one's next.
+#[test]
+fn who_waits_for_the_next_of_one_that_is_alike_takes_its_place() {
+    for old in ["old", "another", "the-old"] {
+        assert_eq!(spread_beside(old, json!({})), ["new on m"], "{old}");
+    }
+}

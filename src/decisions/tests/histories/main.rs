@@ -5,6 +5,7 @@
 mod elsewhere;
 mod objects;
 mod refreshed;
+mod rules;
 mod seen;
 mod told;
 mod world;
