@@ -62,9 +62,10 @@ impl Search<'_> {
             self.has_proposed = true;
             return Ok(true);
         }
-        // What is left of its proposals are those that a decision refuses. Without new nodes a rank finds no more among them, and
-        // who looks again and again does without what little it finds with new ones.
-        if is_whole && (self.options.only_now || self.has_proposed && !has_new) {
+        // What is left of its proposals are those that a decision refuses. Without new nodes a rank finds no more among them. Nor
+        // is there much to find with new ones where spot may not make way for spot: who looks again and again does without.
+        let may_skip = self.options.only_now && !self.options.spot_to_spot;
+        if is_whole && (may_skip || self.has_proposed && !has_new) {
             return Ok(false);
         }
         let ranked = self.ranked()?;

@@ -174,14 +174,14 @@ fn a_process_that_acts_ends_with_what_a_plan_says() {
     let slots = [("large", 0, "cr-1", 1)];
     let mut n_stuck = 0;
     for case in 0..12 {
-        for share in ["100%", "30%"] {
+        for (share, spot_to_spot) in [("100%", true), ("30%", true), ("100%", false), ("30%", false)] {
             let mut objects = half_full(case, 12);
             let budgets = json!({"budgets": [{"nodes": share}]});
             objects[0] = pool("pool", &budgets, &["spot", "on-demand", "reserved"]);
-            let options = Options { spot_to_spot: true, ..Options::default() };
+            let options = Options { spot_to_spot, ..Options::default() };
             let plan = disrupted(&objects, &slots, &options).settled_hourly_cost;
             let mut played = Played::new(&objects, &slots);
-            assert_eq!(played.settle(&options), plan, "{case} {share}");
+            assert_eq!(played.settle(&options), plan, "{case} {share} {spot_to_spot}");
             assert_eq!(
                 (played.n_given_up, played.n_stuck),
                 (0, 0),
