@@ -72,3 +72,58 @@ impl Default for Budget {
         }
     }
 }
+
+/// Amounts of resources that ruin and recreate looks at: half a second, and some four seconds.
+const RUINS: u64 = 100_000_000;
+const LONG_RUINS: u64 = 1_000_000_000;
+
+impl Budget {
+    /// For items of which there are few of each, a second or two: bins are filled greedily by dual prices.
+    #[must_use]
+    pub fn quick_for_different_items() -> Self {
+        Budget {
+            work: 80_000,
+            rounds: 6,
+            types: 64,
+            fills: 2,
+            exact_fills: false,
+            dives: 0,
+            repairs: 4,
+            ruins: RUINS,
+            steps: 40,
+            deep_steps: 0,
+            nodes: 0,
+            proofs: 0,
+            ..Budget::default()
+        }
+    }
+
+    /// The same within some ten seconds up to some hundreds of items: dives, too, and more and better dual prices.
+    #[must_use]
+    pub fn long_for_different_items() -> Self {
+        Budget {
+            work: 200_000,
+            rounds: 100,
+            types: 96,
+            fills: 4,
+            dives: 60,
+            dive_rounds: 2,
+            share: 0.08,
+            repairs: 10,
+            ruins: LONG_RUINS,
+            steps: 60,
+            deep_steps: 4_000_000,
+            nodes: 0,
+            proofs: 8,
+            proof_nodes: 5_000,
+            prices: 1_500,
+            ..Budget::default()
+        }
+    }
+
+    /// The same for a bound: no plan is made.
+    #[must_use]
+    pub fn bound_of_different_items() -> Self {
+        Budget { rounds: 200, fills: 0, ruins: 0, ..Self::long_for_different_items() }
+    }
+}

@@ -501,20 +501,9 @@ fn items_that_are_all_different_have_a_bound_before_many_rounds() {
 #[test]
 fn items_that_are_all_different_are_packed_nearer_to_the_bound_by_filling_some_bins_anew() {
     let problem = all_different(200);
-    let budget = Budget {
-        rounds: 6,
-        types: 64,
-        fills: 2,
-        exact_fills: false,
-        dives: 0,
-        repairs: 4,
-        steps: 40,
-        deep_steps: 0,
-        nodes: 0,
-        proofs: 0,
-        ..Budget::default()
+    let cost = |ruins: u64| {
+        problem.cost_of(&search(&problem, &[], Budget { ruins, ..Budget::quick_for_different_items() }).plan)
     };
-    let cost = |ruins: u64| problem.cost_of(&search(&problem, &[], Budget { ruins, ..budget }).plan);
     let (once, anew, longer) = (cost(0), cost(1), cost(10_000_000));
     assert!(anew < once * 0.98, "{anew} by the prices of the compact program, {once} by those of a few rounds");
     assert!(longer <= anew, "{longer} after many small changes, {anew} before");

@@ -61,10 +61,6 @@ impl Workload {
     }
 }
 
-/// Amounts of resources that ruin and recreate looks at: half a second, and some four seconds.
-const RUINS: u64 = 100_000_000;
-const RUINS_AT_HIGH: u64 = 1_000_000_000;
-
 /// Steps in which a small problem may be solved whole: some hundredths of a second, and up to a second.
 const WHOLE: u64 = 300_000;
 const WHOLE_AT_HIGH: u64 = 6_000_000;
@@ -78,23 +74,11 @@ pub(super) fn budget(effort: Effort, workload: Workload) -> Budget {
 // The same where a problem is not solved whole.
 fn beyond_small(effort: Effort, workload: Workload) -> Budget {
     match (effort, workload) {
-        (Effort::Low | Effort::Default, Workload::Diverse | Workload::ManyMixed | Workload::ManyDiverse) => Budget {
-            work: 80_000,
-            rounds: 6,
-            types: 64,
-            fills: 2,
-            exact_fills: false,
-            dives: 0,
-            repairs: 4,
-            ruins: RUINS,
-            steps: 40,
-            deep_steps: 0,
-            nodes: 0,
-            proofs: 0,
-            ..Budget::default()
-        },
+        (Effort::Low | Effort::Default, Workload::Diverse | Workload::ManyMixed | Workload::ManyDiverse) => {
+            Budget::quick_for_different_items()
+        }
         (Effort::Low | Effort::Default, Workload::VeryManyDiverse) => {
-            Budget { rounds: 1, fills: 1, repairs: 0, ruins: 0, ..beyond_small(effort, Workload::Diverse) }
+            Budget { rounds: 1, fills: 1, repairs: 0, ruins: 0, ..Budget::quick_for_different_items() }
         }
         (Effort::Low | Effort::Default, Workload::Large) => Budget {
             work: 80_000,
@@ -122,26 +106,9 @@ fn beyond_small(effort: Effort, workload: Workload) -> Budget {
             ..Budget::default()
         },
         (Effort::High, Workload::ManyDiverse | Workload::VeryManyDiverse) => {
-            Budget { fills: 8, dives: 0, repairs: 30, ruins: RUINS_AT_HIGH, ..beyond_small(effort, Workload::Diverse) }
+            Budget { fills: 8, dives: 0, repairs: 30, ..Budget::long_for_different_items() }
         }
-        (Effort::High, Workload::Diverse) => Budget {
-            work: 200_000,
-            rounds: 100,
-            types: 96,
-            fills: 4,
-            dives: 60,
-            dive_rounds: 2,
-            share: 0.08,
-            repairs: 10,
-            ruins: RUINS_AT_HIGH,
-            steps: 60,
-            deep_steps: 4_000_000,
-            nodes: 0,
-            proofs: 8,
-            proof_nodes: 5_000,
-            prices: 1_500,
-            ..Budget::default()
-        },
+        (Effort::High, Workload::Diverse) => Budget::long_for_different_items(),
         (Effort::High, _) => Budget {
             work: 400_000,
             rounds: 200,
@@ -164,9 +131,7 @@ fn beyond_small(effort: Effort, workload: Workload) -> Budget {
 /// How much work the search for a bound may do.
 pub(crate) fn bound_budget(workload: Workload) -> Budget {
     let budget = match workload {
-        Workload::Diverse | Workload::ManyDiverse | Workload::VeryManyDiverse => {
-            Budget { rounds: 200, fills: 0, ruins: 0, ..beyond_small(Effort::High, Workload::Diverse) }
-        }
+        Workload::Diverse | Workload::ManyDiverse | Workload::VeryManyDiverse => Budget::bound_of_different_items(),
         Workload::Alike | Workload::Large | Workload::ManyMixed => Budget {
             work: 800_000,
             rounds: 200,
