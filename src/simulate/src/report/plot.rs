@@ -11,7 +11,7 @@ const HEIGHT: f64 = 200.0;
 const LEFT: f64 = 56.0;
 const CHARACTER: f64 = 10.5;
 const BOTTOM: f64 = 22.0;
-const TOP: f64 = 8.0;
+const TOP: f64 = 12.0;
 const RIGHT: f64 = 16.0;
 
 /// A line of a plot: its name, and a value for each sample.
