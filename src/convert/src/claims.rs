@@ -294,12 +294,11 @@ impl Storage {
     pub(crate) fn lacks_default<'a>(&self, mut claims: impl Iterator<Item = &'a Claim>) -> bool {
         let leaves_open = |asks: &ClaimTemplate| asks.storage_class.is_none() && asks.volume.is_none();
         self.classes.is_empty()
-            && claims.any(|claim| match claim {
-                Claim::Named(name) => {
-                    self.claims.iter().any(|((_, known), claim)| known == name && leaves_open(&claim.asks))
-                }
-                Claim::Ephemeral { template, .. } | Claim::Templated { template, .. } => leaves_open(template),
-            })
+            && (self.claims.values().any(|claim| leaves_open(&claim.asks))
+                || claims.any(|claim| match claim {
+                    Claim::Named(_) => false,
+                    Claim::Ephemeral { template, .. } | Claim::Templated { template, .. } => leaves_open(template),
+                }))
     }
 
     /// Adds a default class, as nearly every cluster has one: it makes volumes where their pods come to be.

@@ -61,13 +61,17 @@ impl<'s> Rule<'s> {
             Rule::Affinity(term) => (&term.label_selector, &term.match_label_keys),
             Rule::Spread(spread) => (&spread.label_selector, &spread.match_label_keys),
         };
+        // Asked of every pod that there is: most are of another namespace.
+        if matches!(self, Rule::Spread(_)) && pod.namespace() != other.namespace() {
+            return false;
+        }
         let value = |of: &PodRecord, key: &String| of.labels().and_then(|labels| labels.get(key).cloned());
         let mut keys = keys.iter().flatten().filter(|key| value(pod, key).is_some());
         selector.as_ref().is_some_and(|selector| other.is_selected_by(selector))
             && keys.all(|key| value(pod, key) == value(other, key))
             && match self {
                 Rule::Affinity(term) => is_in_scope(state, term, pod, other),
-                Rule::Spread(_) => pod.namespace() == other.namespace(),
+                Rule::Spread(_) => true,
             }
     }
 

@@ -1,10 +1,6 @@
 //! Plans of new nodes that were made before. The same pods are planned for again and again: by a look, by the command that
 //! comes of it, and for others of their kind. A plan does not depend on names, nor on nodes where there are none.
 
-use std::collections::VecDeque;
-use std::collections::hash_map::Entry;
-use std::sync::Arc;
-
 use berth_model::{
     Cluster, Daemon, InstanceType, Labels, MemberKind, Namespace, NodePool, PodSpec, Resources, Shared, Slots, Sym,
     Universe,
@@ -12,7 +8,7 @@ use berth_model::{
 use berth_provisioning::{Options, Solution};
 use rustc_hash::FxHashMap;
 
-/// How many plans are kept: of more, the oldest goes.
+/// How many plans are kept: before there are more, all go.
 const MOST: usize = 2_048;
 /// Rows and pods of a plan that is kept: of more, hardly any is asked for twice.
 const MOST_ROWS: usize = 16;
@@ -22,13 +18,9 @@ const MOST_PODS: u32 = 256;
 #[derive(Debug, Default)]
 pub(crate) struct Plans {
     supply: Option<Supply>,
-    known: FxHashMap<Question, Plan>,
-    /// In the order in which they were made.
-    order: VecDeque<Question>,
+    /// Each with the classes that it is said in.
+    known: FxHashMap<Question, (Universe, Solution)>,
 }
-
-/// A plan, with the classes that it is said in.
-type Plan = Arc<(Universe, Solution)>;
 
 /// What may be launched, slots aside.
 #[derive(Debug)]
@@ -72,7 +64,7 @@ impl Plans {
         let rows: Option<Vec<Row>> = cluster.pending.iter().map(|row| Row::of(cluster, row)).collect();
         let rows = rows.filter(|rows| rows.iter().map(|row| row.count).sum::<u32>() <= MOST_PODS)?;
         if !self.supply.as_ref().is_some_and(|supply| supply.is_of(cluster, options)) {
-            (self.known, self.order) = Default::default();
+            self.known.clear();
             self.supply = Some(Supply {
                 instance_types: cluster.instance_types.clone(),
                 daemons: cluster.daemons.clone(),
@@ -93,28 +85,15 @@ impl Plans {
         made: impl FnOnce(&mut Cluster) -> (Universe, Solution),
     ) -> (Universe, Solution) {
         let Some(question) = self.question(cluster, options) else { return made(cluster) };
-        if let Some(known) = self.get(&question) {
-            return (*known).clone();
+        if let Some(known) = self.known.get(&question) {
+            return known.clone();
         }
-        let plan = Arc::new(made(cluster));
-        self.keep(question, Arc::clone(&plan));
-        (*plan).clone()
-    }
-
-    fn get(&self, question: &Question) -> Option<Plan> {
-        self.known.get(question).map(Arc::clone)
-    }
-
-    fn keep(&mut self, question: Question, plan: Plan) {
-        if let Entry::Vacant(entry) = self.known.entry(question) {
-            self.order.push_back(entry.key().clone());
-            entry.insert(plan);
+        let plan = made(cluster);
+        if self.known.len() >= MOST {
+            self.known.clear();
         }
-        while self.order.len() > MOST {
-            if let Some(oldest) = self.order.pop_front() {
-                self.known.remove(&oldest);
-            }
-        }
+        self.known.insert(question, plan.clone());
+        plan
     }
 }
 

@@ -4,23 +4,23 @@
 //! nothing is said. With a load, in percent, each node has that much less of CPUs than its type, as if daemons took it: at 100
 //! nothing fits elsewhere, and bound and search have to tell.
 
-use std::collections::BTreeSet;
+#[path = "../../decisions/examples/figures/mod.rs"]
+mod figures;
+
 use std::time::Instant;
 
 use berth_api::NodePool;
 use berth_decisions::Decider;
 use berth_disruption::{Options, Verdict, verdicts, what_if_of};
-use berth_state::{Event, Key, Kind, Object, State, Time};
+use berth_state::{Event, Kind, Object, State};
 use k8s_openapi::api::core::v1::{Node, Pod};
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-type Failure = Box<dyn std::error::Error>;
+use figures::{Failure, NOW, object};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-const NOW: Time = Time::UNIX_EPOCH;
 const DEPLOYMENTS: usize = 2_000;
 /// vCPUs, and by family GiB for each and dollars an hour for each.
 const SIZES: [usize; 8] = [2, 4, 8, 16, 32, 48, 64, 96];
@@ -107,12 +107,8 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Memory at most so far, as Linux counts it; nothing where that is not to be had.
 fn memory() -> String {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
-    let kibibytes = most.trim().trim_end_matches(" kB").parse::<u64>().unwrap_or_default();
-    format!("{} MiB at most", kibibytes / 1024)
+    format!("{} MiB at most", figures::memory().1)
 }
 
 fn filled(n_nodes: usize, n_pods: usize, load: Option<usize>) -> Result<State, Failure> {
@@ -139,14 +135,7 @@ fn filled(n_nodes: usize, n_pods: usize, load: Option<usize>) -> Result<State, F
                 "requirements": []}}}})))),
             _ => Box::new(std::iter::empty()),
         };
-        // Page by page, as they are listed: nobody holds all of them as they were read.
-        let mut keys = BTreeSet::new();
-        for object in objects {
-            let object = object?;
-            keys.extend(Key::of(&object));
-            state.apply(Event::Applied(object), NOW)?;
-        }
-        state.apply(Event::Listed { kind, keys, resource_version: None }, NOW)?;
+        figures::list(&mut state, kind, objects)?;
     }
     println!("{n_placed} pods are on nodes");
     let catalogue = berth_catalogue::read(catalogue().to_string().as_bytes(), "types.json")?;
@@ -198,13 +187,6 @@ fn cpu_of(pod: usize) -> usize {
 
 fn memory_of(pod: usize) -> usize {
     [256, 512, 1_024, 2_048, 300, 700, 1_500][mixed(pod) % DEPLOYMENTS % 7]
-}
-
-fn object<T: DeserializeOwned>(value: Value) -> Result<Object, Failure>
-where
-    Object: From<T>,
-{
-    Ok(Object::from(serde_json::from_value::<T>(value)?))
 }
 
 fn name_of(size: usize, family: usize) -> String {

@@ -1,5 +1,6 @@
 //! Addresses and node ports of Services: what one asks for, or the first that is free, held by no two.
 
+use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 use std::ops::Range;
@@ -38,10 +39,12 @@ pub(super) fn allocate<'a>(
         None => service::say_address(service),
     }
     let held = scope.server.inner.services.lock();
-    let others = if has_all(service, old) { Held::default() } else { Held::by_others(scope, service) };
+    let own = (meta::namespace(service).to_owned(), meta::name(service).to_owned());
+    // Most changes ask for nothing new.
+    let others: Others<'_> = LazyCell::new(Box::new(move || Held::by_others(scope, &own)));
     let given = validation::service_addresses(service)
         .err()
-        .map_or_else(|| give(scope, service, old, others), |cause| Err(vec![cause]));
+        .map_or_else(|| give(scope, service, old, &others), |cause| Err(vec![cause]));
     given.map(|()| Some(held)).map_err(|causes| {
         let resource = &scope.resource;
         ApiError::invalid(resource.group_of_errors(), &resource.kind, meta::name(service), &causes)
@@ -49,38 +52,28 @@ pub(super) fn allocate<'a>(
 }
 
 /// Gives a Service its families, its address and its ports, in this order: the first that cannot be is told.
-fn give(scope: &Scope<'_>, service: &mut Value, old: Option<&Value>, others: Held) -> Result<(), Vec<Cause>> {
+fn give(scope: &Scope<'_>, service: &mut Value, old: Option<&Value>, others: &Others<'_>) -> Result<(), Vec<Cause>> {
     families(service)?;
     let tried = scope.call.options.dry_run;
-    address(scope, service, old, &others).or_else(|cause| if tried { Ok(()) } else { Err(vec![cause]) })?;
-    ports(service, old, Numbers { taken: others.ports, tried: tried.then_some(NODE_PORTS.end) })
+    address(scope, service, old, others).or_else(|cause| if tried { Ok(()) } else { Err(vec![cause]) })?;
+    ports(service, old, Numbers { others, own: BTreeSet::new(), tried: tried.then_some(NODE_PORTS.end) })
         .map_err(|cause| vec![cause])
 }
 
-/// Whether a Service asks for nothing that its older self did not have.
-fn has_all(service: &Value, old: Option<&Value>) -> bool {
-    let Some(old) = old else { return false };
-    let had: BTreeSet<i64> = node_ports(old).collect();
-    let ports = list_at(service, &["spec", "ports"]).iter().map(|port| int_at(port, &["nodePort"]).unwrap_or(0));
-    let has_ports = !has_node_ports(service) || ports.clone().all(|number| had.contains(&number));
-    let has_address = !has_address(service) || has_address(old);
-    let asked = node_ports(service).all(|number| had.contains(&number));
-    has_address && has_ports && asked && (!has_health_port(service) || has_health_port(old))
-}
+/// What other Services have, once somebody asks.
+type Others<'a> = LazyCell<Held, Box<dyn FnOnce() -> Held + 'a>>;
 
 /// What other Services have.
-#[derive(Default)]
 struct Held {
     addresses: BTreeSet<String>,
     ports: BTreeSet<i64>,
 }
 
 impl Held {
-    fn by_others(scope: &Scope<'_>, service: &Value) -> Self {
+    fn by_others(scope: &Scope<'_>, own: &(String, String)) -> Self {
         let mut held = Self { addresses: BTreeSet::new(), ports: BTreeSet::new() };
-        let own = (meta::namespace(service), meta::name(service));
         for other in scope.server.values("services", "") {
-            if (meta::namespace(&other), meta::name(&other)) == own {
+            if (meta::namespace(&other), meta::name(&other)) == (&*own.0, &*own.1) {
                 continue;
             }
             let addresses = list_at(&other, &["spec", "clusterIPs"]).iter().filter_map(Value::as_str);
@@ -138,7 +131,7 @@ fn families(service: &mut Value) -> Result<(), Vec<Cause>> {
 }
 
 /// An address of the network: the one that is asked for, or the first free one from a point that the seed decides.
-fn address(scope: &Scope<'_>, service: &mut Value, old: Option<&Value>, others: &Held) -> Result<(), Cause> {
+fn address(scope: &Scope<'_>, service: &mut Value, old: Option<&Value>, others: &Others<'_>) -> Result<(), Cause> {
     let given = text_at(service, &["spec", "clusterIP"]).to_owned();
     // One that has an address keeps it: that a change asks for another is told with the rest of what is wrong.
     let has_one = old.is_some_and(|old| has_address(old) && !text_at(old, &["spec", "clusterIP"]).is_empty());
@@ -182,10 +175,10 @@ fn address(scope: &Scope<'_>, service: &mut Value, old: Option<&Value>, others: 
 }
 
 /// Node ports, and the port of health checks.
-fn ports(service: &mut Value, old: Option<&Value>, mut numbers: Numbers) -> Result<(), Cause> {
+fn ports(service: &mut Value, old: Option<&Value>, mut numbers: Numbers<'_, '_>) -> Result<(), Cause> {
     let had: BTreeSet<i64> = old.into_iter().flat_map(node_ports).collect();
     // Its own are its own, and given to no second port of it.
-    numbers.taken.extend(&had);
+    numbers.own.extend(&had);
     let gives = has_node_ports(service);
     let asked: Vec<(i64, i64)> = list_at(service, &["spec", "ports"])
         .iter()
@@ -209,7 +202,7 @@ fn ports(service: &mut Value, old: Option<&Value>, mut numbers: Numbers) -> Resu
                 || of_port.get(port) == Some(&wanted)
                 || (old.is_some() && of_port.values().any(|number| *number == wanted));
             let number = if is_own { wanted } else { numbers.take(wanted, &field)? };
-            numbers.taken.insert(number);
+            numbers.own.insert(number);
             of_port.entry(*port).or_insert(number);
             if let Some(port) = object_mut_of_port(service, index) {
                 port.insert("nodePort".to_owned(), number.into());
@@ -233,18 +226,24 @@ fn object_mut_of_port(service: &mut Value, index: usize) -> Option<&mut serde_js
 }
 
 /// Numbers on the nodes.
-struct Numbers {
-    taken: BTreeSet<i64>,
+struct Numbers<'a, 'b> {
+    others: &'a Others<'b>,
+    /// What the Service has itself.
+    own: BTreeSet<i64>,
     /// The last that was named, where a request only tries: it is given the next, which nobody holds for it.
     tried: Option<i64>,
 }
 
-impl Numbers {
+impl Numbers<'_, '_> {
+    fn is_taken(&self, number: i64) -> bool {
+        self.own.contains(&number) || self.others.ports.contains(&number)
+    }
+
     /// The number that is asked for, or a free one where that is 0.
     fn take(&mut self, wanted: i64, field: &str) -> Result<i64, Cause> {
         let refused = |why: &str| Err(Cause::invalid(field, &wanted.into(), why));
         let number = if wanted != 0 {
-            if self.taken.contains(&wanted) {
+            if self.is_taken(wanted) {
                 return refused("provided port is already allocated");
             }
             if self.tried.is_none() && !NODE_PORTS.contains(&wanted) {
@@ -255,13 +254,13 @@ impl Numbers {
             last.saturating_add(1)
         } else {
             let mut free = (FIRST_GIVEN_PORT..NODE_PORTS.end).chain(NODE_PORTS.start..FIRST_GIVEN_PORT);
-            match free.find(|number| !self.taken.contains(number)) {
+            match free.find(|number| !self.is_taken(*number)) {
                 Some(number) => number,
                 None => return refused("range is full"),
             }
         };
         self.tried = self.tried.map(|_| number);
-        self.taken.insert(number);
+        self.own.insert(number);
         Ok(number)
     }
 }

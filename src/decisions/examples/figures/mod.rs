@@ -30,18 +30,27 @@ pub(crate) fn filled(n_nodes: usize, n_pods: usize, n_sets: usize) -> Result<Sta
             Kind::Reservation => Box::new((0..200.min(n_nodes)).map(reservation)),
             _ => Box::new(std::iter::empty()),
         };
-        // Page by page: nobody holds all of them as they were read.
-        let mut keys = BTreeSet::new();
-        for object in objects {
-            let object = object?;
-            keys.extend(Key::of(&object));
-            state.apply(Event::Applied(object), NOW)?;
-        }
-        state.apply(Event::Listed { kind, keys, resource_version: None }, NOW)?;
+        list(&mut state, kind, objects)?;
     }
     let catalogue = berth_catalogue::read(b"[]", "types.json")?;
     state.apply(Event::Offered { catalogue: catalogue.into(), seen: None }, NOW)?;
     Ok(state)
+}
+
+/// Tells a state all objects of a kind, page by page: nobody holds all of them as they were read.
+pub(crate) fn list(
+    state: &mut State,
+    kind: Kind,
+    objects: impl Iterator<Item = Result<Object, Failure>>,
+) -> Result<(), Failure> {
+    let mut keys = BTreeSet::new();
+    for object in objects {
+        let object = object?;
+        keys.extend(Key::of(&object));
+        state.apply(Event::Applied(object), NOW)?;
+    }
+    state.apply(Event::Listed { kind, keys, resource_version: None }, NOW)?;
+    Ok(())
 }
 
 pub(crate) fn object<T: DeserializeOwned>(value: Value) -> Result<Object, Failure>
