@@ -68,8 +68,8 @@ use crate::reservation::Rules;
 
 /// Entries of indexes that may be kept whatever the size of the cluster, of all classes together.
 const LEAST_ENTRIES: usize = 4_000_000;
-/// Entries for each node, where that is more. An index has at most one and a quarter of them, so some hundred asks are known
-/// at once: with fewer, those who ask for the pods of one node after the other would make every index anew.
+/// Entries for each node, where that is more. An index takes at most one and a quarter for each node, so some hundred indexes
+/// are kept. With fewer than there are sizes of pods, a look at one node after the other makes every index anew.
 const ENTRIES_OF_NODE: usize = 128;
 
 /// What could be launched beside the nodes that exist: domains without a node count for spreads, too.
