@@ -152,10 +152,10 @@ pub(crate) fn pod(i: usize, deployment: usize, version: u64, on: Option<usize>) 
         "spec": spec}))
 }
 
-/// The CPU time of this thread, as Linux counts it; nothing where that is not to be had.
+/// CPU time of this thread: what others do meanwhile does not count.
 pub(crate) fn cpu_time() -> Duration {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    Duration::from_nanos(text.split(' ').next().and_then(|nanos| nanos.parse().ok()).unwrap_or_default())
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or_default())
 }
 
 /// Memory in use now and at most so far, MiB, as Linux counts it; nothing where that is not to be had.
