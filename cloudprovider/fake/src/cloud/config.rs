@@ -30,6 +30,8 @@ pub struct CloudConfig {
     pub block_notice: Duration,
     /// How a running instance comes under a reservation. `Group` is not modelled and acts as `Never`.
     pub adoption: ReservationAdoption,
+    /// What becomes of instances that a reservation has no slot for any more, as its count was lowered or others use more.
+    pub excess: Excess,
     /// What [`CloudProvider::consistency_lag`](berth_cloudprovider::CloudProvider::consistency_lag) promises; no fault
     /// exceeds it.
     pub consistency_lag: Duration,
@@ -52,11 +54,22 @@ impl Default for CloudConfig {
             spot_notice: Duration::from_secs(120),
             block_notice: Duration::from_secs(600),
             adoption: ReservationAdoption::Never,
+            excess: Excess::default(),
             consistency_lag: Duration::from_secs(4),
             any_node_class: false,
             faults: CloudFaults::default(),
         }
     }
+}
+
+/// What becomes of instances that a reservation has no slot for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Excess {
+    /// Those that were launched last run on demand from then on, and are paid so.
+    #[default]
+    Released,
+    /// Nobody says which they are: all of them stay under the reservation, which shows more than it has.
+    Untold,
 }
 
 /// What goes wrong, each as a probability from 0 to 1 of a call, a machine or an hour; all 0 by default.

@@ -46,7 +46,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
 
-pub use config::{CloudConfig, CloudFaults};
+pub use config::{CloudConfig, CloudFaults, Excess};
 pub use events::{CloudEvent, Machine, MarketChange};
 pub use node_class::NodeClass;
 pub use observe::Prices;

@@ -9,6 +9,7 @@ use berth_cloudprovider::{
 use jiff::Timestamp;
 
 use super::clock::earlier;
+use super::config::Excess;
 use super::events::CloudEvent;
 use super::world::{Timer, World};
 
@@ -76,7 +77,7 @@ impl World {
         }
     }
 
-    /// Adds a reservation, or changes one: its instances stay, however many it holds from now on.
+    /// Adds a reservation, or changes one. Its instances run on, however many it holds from now on ([`Excess`]).
     pub(super) fn set_reservation(&mut self, id: &str, definition: FakeReservation, now: Timestamp) {
         self.n_changes += 1;
         let notice = definition.end.map(|end| earlier(end, self.config.block_notice));
@@ -164,7 +165,23 @@ impl World {
                     self.assign(&member, None, now);
                 }
             }
-            ReservationState::Active => self.adopt(id, &reserved, now),
+            ReservationState::Active => {
+                if !is_block && self.config.excess == Excess::Released {
+                    self.release_excess(id, &reserved, now);
+                }
+                self.adopt(id, &reserved, now);
+            }
+        }
+    }
+
+    /// Lets go of those that were launched last, as many as there is no slot for.
+    fn release_excess(&mut self, id: &str, reserved: &Reserved, now: Timestamp) {
+        let own = reserved.definition.total.saturating_sub(reserved.definition.used_by_others);
+        let mut members = self.members(id);
+        let launched = |member: &ProviderId| self.machines.get(member).map(|record| record.truth.launched_at);
+        members.sort_by_cached_key(|member| (launched(member), member.clone()));
+        for member in members.split_off(members.len().min(usize::try_from(own).unwrap_or(usize::MAX))) {
+            self.assign(&member, None, now);
         }
     }
 

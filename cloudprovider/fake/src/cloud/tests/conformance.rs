@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use rstest::rstest;
 
 use super::{class, offering};
-use crate::cloud::{CloudConfig, CloudFaults, FakeCloud, FakeReservation, NodeClass};
+use crate::cloud::{CloudConfig, CloudFaults, Excess, FakeCloud, FakeReservation, NodeClass};
 
 struct Fake {
     cloud: FakeCloud,
@@ -89,7 +89,7 @@ fn definition(offering: &OfferingKey, total: u32) -> FakeReservation {
 }
 
 async fn report(faults: CloudFaults, seed: u64) -> Report {
-    let config = CloudConfig { seed, faults: faults.clone(), ..CloudConfig::default() };
+    let config = CloudConfig { seed, faults: faults.clone(), excess: Excess::Untold, ..CloudConfig::default() };
     let cloud = FakeCloud::new(config, crate::catalogue());
     cloud.set_node_class("default", NodeClass::default());
     run(&Fake { cloud, faults, n_reservations: Mutex::new(0) }, "run").await

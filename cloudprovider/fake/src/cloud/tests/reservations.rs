@@ -117,3 +117,27 @@ async fn a_cancelled_reservation_lets_go_of_its_instances() {
     assert_eq!(cloud.get(&id).await.unwrap().offering.capacity_type, CapacityType::OnDemand);
     assert!(cloud.reservations(&class("default")).await.unwrap().is_empty());
 }
+
+/// The regression: nobody was billed for instances that a reservation had no slot for any more.
+#[tokio::test(start_paused = true)]
+async fn instances_beyond_a_lowered_count_run_on_and_are_paid() {
+    for (lowered, released) in [
+        (reservation(1), true),
+        (FakeReservation { used_by_others: 1, ..reservation(2) }, true),
+        (FakeReservation { kind: ReservationKind::CapacityBlock, ..reservation(1) }, false),
+    ] {
+        let kind = lowered.kind;
+        let cloud = with(FakeReservation { kind, ..reservation(2) }, CloudConfig::default());
+        let first = cloud.create(&request(1, slot("cr"))).await.unwrap().instance.provider_id;
+        tokio::time::sleep(SECOND).await;
+        let second = cloud.create(&request(2, slot("cr"))).await.unwrap().instance.provider_id;
+        assert!(cloud.hourly_cost().is_zero());
+        let end = cloud.now() + SignedDuration::from_hours(1);
+        cloud.set_reservation("cr", FakeReservation { end: Some(end), ..lowered });
+        let (first, second) = (cloud.get(&first).await.unwrap(), cloud.get(&second).await.unwrap());
+        assert_eq!((first.state.is_alive(), second.state.is_alive()), (true, true));
+        assert_eq!((first.reservation.is_some(), second.reservation.is_none()), (true, released));
+        assert_eq!(second.labels["karpenter.sh/capacity-type"] == "on-demand", released);
+        assert_eq!(cloud.hourly_cost().is_zero(), !released);
+    }
+}
