@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::load::Simulation;
 use crate::scenario::{Consolidation, Machines, Scaled};
-use crate::step::{Action, Arrival, Offering, Step};
+use crate::step::{Action, Arrival, Offering, Propagation, Step};
 use crate::world::{TracePod, World};
 
 /// Does what a step says; or says why it cannot be done.
@@ -33,13 +33,17 @@ pub(crate) async fn perform(world: &mut World<'_>, step: &Step) -> Result<(), St
             Ok(())
         }
         Action::Catalogue(map) => write_catalogue(&world.parts.client, map).await,
-        Action::Delete { api_version, kind, namespace, name, may_be_gone } => {
+        Action::Delete { api_version, kind, namespace, name, may_be_gone, propagation } => {
             if &**kind == "Pod" {
                 // It does not come again.
                 world.of_trace.remove(&(namespace.to_string(), name.to_string()));
             }
             let api = berth_sandbox::api_of(&world.parts.client, api_version, kind, namespace);
-            match api.delete(name, &DeleteParams::background()).await {
+            let how = match propagation {
+                Propagation::Background => DeleteParams::background(),
+                Propagation::Orphan => DeleteParams::orphan(),
+            };
+            match api.delete(name, &how).await {
                 Ok(_) => Ok(()),
                 Err(kube::Error::Api(status)) if *may_be_gone && status.code == 404 => Ok(()),
                 Err(error) => Err(format!("unable to delete {kind} {name}: {}", said(&error))),

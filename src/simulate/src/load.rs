@@ -19,7 +19,7 @@ use crate::check::{drop_repeated, is_price, reservation_id, unreadable_behaviour
 use crate::error::{SimulateError, shown};
 use crate::population::{self, TooMany};
 use crate::scenario::{self, API_VERSION, Consolidation, Event, KIND, Scenario};
-use crate::step::{Action, MOST_PODS, MOST_STEPS, Origin, Step, offering};
+use crate::step::{Action, MOST_PODS, MOST_STEPS, Origin, Propagation, Step, offering};
 use crate::trace;
 use crate::vary::Count;
 use crate::world::NEVER;
@@ -498,6 +498,7 @@ impl Loader {
                 namespace: delete.namespace.as_str().into(),
                 name: delete.name.as_str().into(),
                 may_be_gone: false,
+                propagation: Propagation::Background,
             });
         }
         if let Some(reservation) = &event.reservation {

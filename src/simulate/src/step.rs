@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use berth_catalogue::{CapacityType, Money};
 use berth_manifests::Object;
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::scenario::{Machines, Paid, Scaled};
@@ -29,6 +30,16 @@ pub(crate) enum Origin {
     Exported(usize, usize),
 }
 
+/// What becomes of what a deleted object has made, as the API's `propagationPolicy` says it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+pub(crate) enum Propagation {
+    /// It goes, too.
+    #[default]
+    Background,
+    /// It stays, without an owner.
+    Orphan,
+}
+
 /// What happens.
 #[derive(Debug, Clone)]
 pub(crate) enum Action {
@@ -48,6 +59,7 @@ pub(crate) enum Action {
         namespace: Arc<str>,
         name: Arc<str>,
         may_be_gone: bool,
+        propagation: Propagation,
     },
     Reservation {
         id: Arc<str>,

@@ -21,40 +21,22 @@ const ROLLOUT: &str = "berth.sh/recorded-rollout";
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Noted {
     /// An object was made or changed.
-    Applied {
-        object: Value,
-        is_of_the_start: bool,
-    },
+    Applied { object: Value, is_of_the_start: bool },
     /// Nothing but its number of pods was changed.
-    Scaled {
-        kind: &'static str,
-        namespace: String,
-        name: String,
-        replicas: i64,
-    },
+    Scaled { kind: &'static str, namespace: String, name: String, replicas: i64 },
     /// A kind of pod that comes for the first time.
-    Template {
-        name: String,
-        pod: Value,
-    },
+    Template { name: String, pod: Value },
     /// A pod that no recorded workload makes.
-    Created {
-        template: String,
-        name: String,
-        is_of_the_start: bool,
-    },
+    Created { template: String, name: String, is_of_the_start: bool },
     Deleted {
         kind: Kind,
         namespace: String,
         name: String,
+        /// Whether what it made stays.
+        orphans: bool,
     },
     /// A pod has ended by itself: one of a Job or CronJob, or one that came alone.
-    Ran {
-        kind: String,
-        namespace: String,
-        name: String,
-        millis: u64,
-    },
+    Ran { kind: String, namespace: String, name: String, millis: u64 },
 }
 
 /// Namespace and name.
@@ -72,6 +54,8 @@ pub(super) struct Memory {
     cron_jobs: BTreeMap<String, Name>,
     /// Pods that have ended, by uid.
     ended: BTreeSet<String>,
+    /// By uid, what a recorded workload has made: where it has no owner any more, a replay has it all the same.
+    owned: BTreeSet<String>,
     /// Names of templates, by what they are.
     templates: BTreeMap<String, String>,
     /// What the templates of workloads that roll out were, as hashes, in the order of their coming.
@@ -128,11 +112,18 @@ impl Memory {
         if kind.kind == "Pod" {
             self.ran(object, owner, noted);
         }
-        if owner.is_some() || is_of_the_system(kind, object) || !self.is_wanted(kind, object) {
+        if owner.is_some() {
+            self.owned.extend(object.uid());
+            // An orphan that has an owner again goes with that one.
+            self.known.remove(&(kind, (namespace, name)));
+            return;
+        }
+        if is_of_the_system(kind, object) || !self.is_wanted(kind, object) {
             return;
         }
         if object.metadata.deletion_timestamp.is_some() {
-            self.going(kind, (namespace, name), noted);
+            let orphans = object.finalizers().iter().any(|finalizer| finalizer == "orphan");
+            self.going(kind, (namespace, name), orphans, noted);
             return;
         }
         let is_of_the_start = !self.is_listed.contains(&kind);
@@ -142,6 +133,11 @@ impl Memory {
             self.number_rollout((kind, (namespace.clone(), name.clone())), &value, &mut new);
         }
         let key = (kind, (namespace.clone(), name.clone()));
+        if object.metadata.uid.as_ref().is_some_and(|uid| self.owned.contains(uid)) && !self.known.contains_key(&key) {
+            let object = if kind.kind == "Pod" { Value::Null } else { new };
+            self.known.insert(key, Known { object, is_going: false });
+            return;
+        }
         if kind.kind == "Pod" {
             // Of a pod, nothing changes that would be asked for anew.
             if self.known.get(&key).is_none_or(|known| known.is_going) {
@@ -187,6 +183,7 @@ impl Memory {
     pub(super) fn deleted(&mut self, kind: Kind, object: &DynamicObject, noted: &mut Vec<Noted>) {
         if let Some(uid) = object.uid() {
             self.cron_jobs.remove(&uid);
+            self.owned.remove(&uid);
             if kind.kind == "Pod" {
                 // Its last state may be the first that tells of its end.
                 let owner = controller(object).filter(|owner| Kind::makes_pods(&owner.api_version, &owner.kind));
@@ -202,17 +199,17 @@ impl Memory {
     }
 
     fn gone(&mut self, kind: Kind, name: Name, noted: &mut Vec<Noted>) {
-        self.going(kind, name.clone(), noted);
+        self.going(kind, name.clone(), false, noted);
         let key = (kind, name);
         self.known.remove(&key);
         self.rollouts.remove(&key);
     }
 
-    fn going(&mut self, kind: Kind, name: Name, noted: &mut Vec<Noted>) {
+    fn going(&mut self, kind: Kind, name: Name, orphans: bool, noted: &mut Vec<Noted>) {
         let Some(known) = self.known.get_mut(&(kind, name.clone())) else { return };
         if !std::mem::replace(&mut known.is_going, true) && kind.kind != "Node" {
             let (namespace, name) = name;
-            noted.push(Noted::Deleted { kind, namespace, name });
+            noted.push(Noted::Deleted { kind, namespace, name, orphans });
         }
     }
 
@@ -381,6 +378,30 @@ mod tests {
         assert_eq!(all[0], all[2], "who goes back has the template of before");
         assert_eq!(all[1].pointer("/spec/template/metadata/annotations"), Some(&json!({ROLLOUT: "1"})));
         assert!(!format!("{all:?}").contains("second"), "{all:?}");
+    }
+
+    /// The regression: a replay deleted the pods of a workload that left them behind, and made them once more beside its own.
+    #[test]
+    fn what_a_workload_leaves_behind_is_not_recorded_as_new() {
+        let (sets, pods, mut memory, mut noted) = (kind("Deployment"), kind("Pod"), Memory::default(), Vec::new());
+        memory.applied(sets, &deployment(1, "a"), &mut noted);
+        let owned = pod("a", Some(("apps/v1", "ReplicaSet")), "Running");
+        memory.applied(pods, &owned, &mut noted);
+        noted.clear();
+        let mut going = deployment(1, "a");
+        going.metadata.deletion_timestamp = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
+        going.metadata.finalizers = Some(vec!["orphan".to_owned()]);
+        memory.applied(sets, &going, &mut noted);
+        memory.applied(pods, &pod("a", None, "Running"), &mut noted);
+        memory.deleted(sets, &deployment(1, "a"), &mut noted);
+        assert!(matches!(&noted[..], [Noted::Deleted { orphans: true, .. }]), "{noted:?}");
+        noted.clear();
+        // It may go by itself, or with its next owner.
+        memory.applied(pods, &owned, &mut noted);
+        memory.applied(pods, &pod("a", None, "Running"), &mut noted);
+        assert_eq!(noted, []);
+        memory.deleted(pods, &pod("a", None, "Running"), &mut noted);
+        assert!(matches!(&noted[..], [Noted::Deleted { orphans: false, name, .. }] if name == "a"), "{noted:?}");
     }
 
     #[test]

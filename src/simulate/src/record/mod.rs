@@ -180,11 +180,14 @@ impl<W: Write> Recorder<W> {
             }
             Noted::Template { name, pod } => self.lines.template(&name, &pod),
             Noted::Created { template, name, .. } => self.line(&json!({"at": at, "create": template, "name": name})),
-            Noted::Deleted { kind, namespace, name } => {
+            Noted::Deleted { kind, namespace, name, orphans } => {
                 let mut fields =
                     json!({"apiVersion": kind.api_version, "kind": kind.kind, "name": name, "ifThere": true});
                 if let Some(fields) = fields.as_object_mut().filter(|_| !namespace.is_empty()) {
                     fields.insert("namespace".to_owned(), namespace.into());
+                }
+                if let Some(fields) = fields.as_object_mut().filter(|_| orphans) {
+                    fields.insert("propagationPolicy".to_owned(), "Orphan".into());
                 }
                 self.line(&json!({"at": at, "delete": fields}))
             }

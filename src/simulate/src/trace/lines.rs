@@ -14,7 +14,7 @@ use super::{Fault, NAME, Read, Recorded, is_name, objects};
 use crate::check::is_price;
 use crate::error::shown;
 use crate::scenario::{self, Paid, Scaled};
-use crate::step::{Action, Arrival, MOST_PODS, MOST_STEPS, Origin, Step, Template, offering};
+use crate::step::{Action, Arrival, MOST_PODS, MOST_STEPS, Origin, Propagation, Step, Template, offering};
 
 /// The longest line: an object as the API server takes it, and a little more.
 const LONGEST_LINE: usize = 4 * 1024 * 1024;
@@ -84,6 +84,9 @@ struct Deleted {
     /// It may be gone already.
     #[serde(default)]
     if_there: bool,
+    /// What becomes of what it made.
+    #[serde(default)]
+    propagation_policy: Propagation,
 }
 
 #[derive(Debug, Deserialize)]
@@ -286,6 +289,7 @@ impl Reading<'_> {
                 namespace: delete.namespace.into(),
                 name: delete.name.into(),
                 may_be_gone: delete.if_there,
+                propagation: delete.propagation_policy,
             }
         } else if let Some(ran) = line.ran {
             return self.ran(ran);

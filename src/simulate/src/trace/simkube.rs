@@ -9,7 +9,7 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::{Fault, Read, objects};
-use crate::step::{Action, MOST_STEPS, Origin, Step};
+use crate::step::{Action, MOST_STEPS, Origin, Propagation, Step};
 
 /// The versions that are read. What they add to each other is optional here.
 const VERSIONS: std::ops::RangeInclusive<u16> = 2..=3;
@@ -149,6 +149,7 @@ fn delete(object: &Value) -> Option<Action> {
         name: text("/metadata/name")?.into(),
         // What ends by itself there may have ended here before.
         may_be_gone: true,
+        propagation: Propagation::Background,
     })
 }
 
