@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use berth_api::{NodeClaimStatus, Operator, labels};
+use berth_api::{NodeClaimStatus, Operator, Requirement, labels};
 use berth_cloudprovider::{Instance, LaunchRequest, LaunchToken, NodeClaimKey};
 use serde_json::json;
 
@@ -154,15 +154,124 @@ fn fill(status: &mut NodeClaimStatus, instance: &Instance, facts: &Facts<'_>) {
     conditions::set(all, (conditions::REGISTERED, Status::Unknown), waiting, generation, now);
 }
 
-/// The labels that the node will have: those of the instance, and what the NodeClaim requires to be one value.
+/// A value that keeps all requirements of a key, where one of them asks for a value: the first that is named, else the least
+/// number.
+fn value_of(key: &str, requirements: &[Requirement]) -> Option<String> {
+    let of_key = || requirements.iter().filter(|requirement| requirement.key == key);
+    let bound = |requirement: &Requirement| requirement.values.first().and_then(|bound| bound.parse::<i64>().ok());
+    let holds = |value: &str| {
+        let number = value.parse::<i64>().ok();
+        let compares = |requirement: &Requirement, is: fn(&i64, &i64) -> bool| {
+            number.zip(bound(requirement)).is_some_and(|(value, bound)| is(&value, &bound))
+        };
+        of_key().all(|requirement| {
+            let is_named = requirement.values.iter().any(|named| named == value);
+            match requirement.operator {
+                Operator::In => is_named,
+                Operator::NotIn => !is_named,
+                Operator::Exists => true,
+                Operator::DoesNotExist => false,
+                Operator::Gt => compares(requirement, i64::gt),
+                Operator::Lt => compares(requirement, i64::lt),
+                Operator::Gte => compares(requirement, i64::ge),
+                Operator::Lte => compares(requirement, i64::le),
+            }
+        })
+    };
+    if let Some(named) = of_key().find(|requirement| requirement.operator == Operator::In) {
+        return named.values.iter().find(|value| holds(value)).cloned();
+    }
+    // Labels that no requirement asks for need no value.
+    of_key().find(|requirement| !matches!(requirement.operator, Operator::NotIn | Operator::DoesNotExist))?;
+    let least = of_key().filter_map(|requirement| match requirement.operator {
+        Operator::Gt => bound(requirement)?.checked_add(1),
+        Operator::Gte => bound(requirement),
+        _ => None,
+    });
+    let least = least.max().unwrap_or_default();
+    // Each value that is left out may be in the way.
+    let n_left_out: usize = of_key().map(|requirement| requirement.values.len()).sum();
+    let numbers = (0..=n_left_out).filter_map(|more| least.checked_add(i64::try_from(more).ok()?));
+    numbers.map(|number| number.to_string()).find(|value| holds(value))
+}
+
+/// The labels that the node will have: those of the instance, what the NodeClaim requires to be one value, and a value of each
+/// label that it leaves open. Without one its node would not be what its NodePool asks for.
 fn labels_of(facts: &Facts<'_>, instance: &Instance) -> BTreeMap<String, String> {
-    let single = facts.claim.spec.requirements.iter().filter_map(|requirement| {
+    let requirements = &facts.claim.spec.requirements;
+    let single = requirements.iter().filter_map(|requirement| {
         let [value] = requirement.values.as_slice() else { return None };
         // The instance decides what it is; a name that a node may not set has no label.
         let is_in = requirement.operator == Operator::In && requirement.key != labels::HOSTNAME;
         is_in.then(|| (requirement.key.clone(), value.clone()))
     });
     let mut all: BTreeMap<String, String> = single.collect();
+    for requirement in requirements {
+        let key = &requirement.key;
+        if !all.contains_key(key)
+            && !labels::is_well_known(labels::normalized(key))
+            && let Some(value) = value_of(key, requirements)
+        {
+            all.insert(key.clone(), value);
+        }
+    }
     all.extend(instance.labels.clone());
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_api::NodePool;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const KEY: &str = "example.com/rack";
+
+    fn requirement(operator: Operator, values: &[&str]) -> Requirement {
+        let values = values.iter().map(|value| (*value).to_owned()).collect();
+        Requirement { key: KEY.to_owned(), operator, values, min_values: None }
+    }
+
+    #[test]
+    fn a_label_that_is_left_open_gets_its_first_value_or_the_least_number() {
+        use Operator::{DoesNotExist, Exists, Gt, In, Lt, NotIn};
+        let value = |of: &[(Operator, &[&str])]| {
+            let all: Vec<Requirement> = of.iter().map(|(operator, values)| requirement(*operator, values)).collect();
+            value_of(KEY, &all)
+        };
+        let some = |value: &str| Some(value.to_owned());
+        assert_eq!(value(&[(In, &["r2", "r1"])]), some("r2"));
+        assert_eq!(value(&[(In, &["r2", "r1"]), (NotIn, &["r2"])]), some("r1"));
+        assert_eq!(value(&[(Exists, &[])]), some("0"));
+        assert_eq!(value(&[(Exists, &[]), (NotIn, &["0", "1"])]), some("2"));
+        assert_eq!(value(&[(Gt, &["4"]), (Lt, &["6"])]), some("5"));
+        assert_eq!(value(&[(Gt, &["4"]), (Lt, &["5"])]), None);
+        assert_eq!(value(&[(NotIn, &["a"])]), None, "it need not be there");
+        assert_eq!(value(&[(DoesNotExist, &[])]), None);
+    }
+
+    proptest! {
+        /// The regression: a node had none of the values that its NodePool leaves open, and was replaced by one of its kind for
+        /// ever.
+        #[test]
+        fn what_was_launched_has_not_drifted(all in prop::collection::vec((0..8_usize, prop::collection::vec(0..4_u8, 1..4)), 1..4)) {
+            let operators = [Operator::In, Operator::NotIn, Operator::Exists, Operator::DoesNotExist, Operator::Gt, Operator::Lt,
+                Operator::Gte, Operator::Lte];
+            let requirements: Vec<Requirement> = all.iter().map(|(operator, values)| {
+                let values: Vec<String> = values.iter().map(ToString::to_string).collect();
+                requirement(operators[*operator], &values.iter().map(String::as_str).collect::<Vec<_>>())
+            }).collect();
+            let pool: NodePool = serde_json::from_value(json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool",
+                "metadata": {"name": "p"}, "spec": {"template": {"spec": {
+                    "nodeClassRef": {"group": "berth.sh", "kind": "FakeNodeClass", "name": "x"},
+                    "requirements": serde_json::to_value(&requirements).unwrap()}}}})).unwrap();
+            let has_drifted = |value: Option<String>| {
+                let labels: BTreeMap<String, String> = value.map(|value| (KEY.to_owned(), value)).into_iter().collect();
+                berth_disruption::static_drift(None, &labels, &pool, true).is_some()
+            };
+            let can_be_met = !has_drifted(None) || (0..10).any(|number: u8| !has_drifted(Some(number.to_string())));
+            prop_assert_eq!(has_drifted(value_of(KEY, &requirements)), !can_be_met);
+        }
+    }
 }
