@@ -1,20 +1,24 @@
 //! Pods that are decided to come to a node and are not there: who is bound counts on none of them. One may wait for room until a
 //! budget lets somebody go, and what needs it beside itself, or a spread that it would even out, would not hold until then.
+//! And pods that are there yet: they run on nodes that go away, and a spread counts them for as long as they do.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use berth_state::{NodeRecord, PodRecord, State};
-use k8s_openapi::api::core::v1::{PodAffinityTerm, TopologySpreadConstraint};
+use k8s_openapi::api::core::v1::{
+    NodeSelectorRequirement, NodeSelectorTerm, PodAffinityTerm, PodSpec, TopologySpreadConstraint,
+};
 
-use crate::leaving::is_in_scope;
+use crate::leaving::{is_in_scope, until_it_leaves};
 
 const NOBODY: &BTreeMap<&str, u32> = &BTreeMap::new();
 
-/// Who is yet to come, each with its node, and how many are there.
+/// Who is yet to come, each with its node, who runs yet on a node that goes away, and how many others are there.
 #[derive(Debug)]
 pub(crate) struct Awaited<'s> {
     state: &'s State,
     coming: Vec<(&'s PodRecord, &'s NodeRecord)>,
+    leaving: &'s [(&'s PodRecord, &'s NodeRecord)],
     counted: Vec<Counted<'s>>,
     /// Who is bound with the same decision.
     bound: Vec<(&'s PodRecord, &'s NodeRecord)>,
@@ -75,12 +79,18 @@ impl<'s> Rule<'s> {
             }
     }
 
-    /// Whether it looks at a node: a spread leaves those out that the pod's node selector leaves out, unless it says otherwise.
+    /// Whether it looks at a node: a spread leaves those out that the pod may not go to by its node selector and affinity, unless
+    /// it says otherwise.
     fn counts_on(self, pod: &PodRecord, node: &NodeRecord) -> bool {
         let Rule::Spread(spread) = self else { return true };
-        let selector = pod.spec().and_then(|spec| spec.node_selector.as_ref());
-        spread.node_affinity_policy.as_deref() == Some("Ignore")
-            || selector.into_iter().flatten().all(|(key, value)| node.label(key) == Some(value))
+        spread.node_affinity_policy.as_deref() == Some("Ignore") || pod.spec().is_none_or(|spec| admits(spec, node))
+    }
+
+    fn words(self) -> String {
+        match self {
+            Rule::Affinity(_) => "required affinity".to_owned(),
+            Rule::Spread(spread) => format!("topology spread over {}", spread.topology_key),
+        }
     }
 
     fn is_same(self, other: Rule<'_>) -> bool {
@@ -95,56 +105,106 @@ impl<'s> Rule<'s> {
 // === impl Awaited ===
 
 impl<'s> Awaited<'s> {
-    /// Those who come to these nodes, by namespace and name, and name of the node.
-    pub(crate) fn of<'n>(state: &'s State, coming: impl Iterator<Item = (&'n str, &'n str, &'n str)>) -> Self {
+    /// Those who come to these nodes, by namespace and name, and name of the node; and those who run yet on nodes that go away.
+    pub(crate) fn of<'n>(
+        state: &'s State,
+        coming: impl Iterator<Item = (&'n str, &'n str, &'n str)>,
+        leaving: &'s [(&'s PodRecord, &'s NodeRecord)],
+    ) -> Self {
         let coming = coming.filter_map(|(namespace, name, node)| find(state, (namespace, name), node)).collect();
-        Awaited { state, coming, counted: Vec::new(), bound: Vec::new() }
+        Awaited { state, coming, leaving, counted: Vec::new(), bound: Vec::new() }
     }
 
-    /// Whether there are none.
+    /// Whether there are none of either.
     pub(crate) fn is_empty(&self) -> bool {
-        self.coming.is_empty()
+        self.coming.is_empty() && self.leaving.is_empty()
     }
 
-    /// Takes in that a pod comes to a node now, if its rules hold there without those who are awaited; whether they do.
-    pub(crate) fn let_come(&mut self, (namespace, name): (&str, &str), node: &str) -> bool {
-        let Some((pod, node)) = find(self.state, (namespace, name), node) else { return true };
-        let holds = Rule::of(pod).all(|rule| self.holds(pod, node, rule));
-        if holds {
-            for counted in &mut self.counted {
-                counted.add(pod, node, self.state);
-            }
-            self.bound.push((pod, node));
+    /// Takes in that a pod comes to a node now, if its rules hold there without those who are awaited and beside those who run
+    /// yet; else what it waits for.
+    pub(crate) fn let_come(&mut self, (namespace, name): (&str, &str), node: &str) -> Result<(), String> {
+        let Some((pod, node)) = find(self.state, (namespace, name), node) else { return Ok(()) };
+        for rule in Rule::of(pod) {
+            self.expect_others(pod, node, rule)?;
+            self.expect_room_beside_leaving(pod, node, rule)?;
         }
-        holds
+        for counted in &mut self.counted {
+            counted.add(pod, node, self.state);
+        }
+        self.bound.push((pod, node));
+        Ok(())
     }
 
-    fn holds(&mut self, pod: &'s PodRecord, node: &'s NodeRecord, rule: Rule<'s>) -> bool {
-        let key = rule.topology_key();
-        let Some(own) = node.label(key) else { return true };
-        let coming = self.coming.iter().filter(|(other, of)| {
-            rule.is_about(pod, other, self.state) && (node.name() == of.name() || rule.counts_on(pod, of))
-        });
-        let mut coming = coming.filter_map(|(_, of)| of.label(key)).peekable();
-        if coming.peek().is_none() {
-            return true;
+    /// Whether a rule holds without those who are yet to come.
+    fn expect_others(&mut self, pod: &'s PodRecord, node: &'s NodeRecord, rule: Rule<'s>) -> Result<(), String> {
+        let (state, key) = (self.state, rule.topology_key());
+        let Some(own) = node.label(key) else { return Ok(()) };
+        let is_meant = |(other, of): &&(&'s PodRecord, &'s NodeRecord)| {
+            rule.is_about(pod, other, state) && (node.name() == of.name() || rule.counts_on(pod, of))
+        };
+        let coming = self.coming.iter().filter(is_meant).copied();
+        let coming: Vec<_> = coming.filter_map(|(other, of)| Some((of.label(key)?, other, of))).collect();
+        if coming.is_empty() {
+            return Ok(());
         }
-        let domains: Vec<&str> = coming.collect();
-        let state = self.state;
         let there = self.counted(pod, rule);
         let count = |domain: &str| there.get(domain).copied().unwrap_or_default();
         let counts_itself = rule.is_about(pod, pod, state);
-        match rule {
+        let awaited = match rule {
             // The first of those that want to be together need nobody.
             Rule::Affinity(_) => {
-                !domains.contains(&own) || count(own) > 0 || (counts_itself && there.values().all(|count| *count == 0))
+                let is_first = counts_itself && there.values().all(|count| *count == 0);
+                coming.iter().find(|(domain, ..)| *domain == own && count(own) == 0 && !is_first)
             }
             Rule::Spread(spread) => {
                 let would_be = count(own).saturating_add(u32::from(counts_itself));
                 let most = u32::try_from(spread.max_skew).unwrap_or_default();
-                domains.iter().all(|domain| *domain == own || would_be <= count(domain).saturating_add(most))
+                coming.iter().find(|(domain, ..)| *domain != own && would_be > count(domain).saturating_add(most))
             }
+        };
+        let Some((_, other, of)) = awaited else { return Ok(()) };
+        let (namespace, name) = (other.namespace(), other.name());
+        Err(format!("waiting for pod {namespace}/{name} to come to node {}: {}", of.name(), rule.words()))
+    }
+
+    /// Whether a spread holds for as long as those run who leave. Where some of them are beside the pod, all who run count, as
+    /// they do for kube-scheduler.
+    fn expect_room_beside_leaving(
+        &mut self,
+        pod: &'s PodRecord,
+        node: &'s NodeRecord,
+        rule: Rule<'s>,
+    ) -> Result<(), String> {
+        let (state, key) = (self.state, rule.topology_key());
+        let (Rule::Spread(spread), Some(own)) = (rule, node.label(key)) else { return Ok(()) };
+        // Nodes that go away have a taint.
+        if spread.node_taints_policy.as_deref() == Some("Honor") {
+            return Ok(());
         }
+        let is_meant = |(other, of): &&(&'s PodRecord, &'s NodeRecord)| {
+            other.deletion().is_none() && rule.is_about(pod, other, state) && rule.counts_on(pod, of)
+        };
+        let leaving: Vec<_> = self.leaving.iter().filter(is_meant).copied().collect();
+        let Some((beside, of)) = leaving.iter().find(|(_, of)| of.label(key) == Some(own)) else { return Ok(()) };
+        let mut counts: BTreeMap<&str, u32> = state
+            .nodes()
+            .filter(|node| rule.counts_on(pod, node))
+            .filter_map(|node| Some((node.label(key)?, 0)))
+            .collect();
+        let counts_itself = rule.is_about(pod, pod, state);
+        let there = self.counted(pod, rule);
+        for (domain, count) in &mut counts {
+            *count = there.get(domain).copied().unwrap_or_default();
+        }
+        for count in leaving.iter().filter_map(|(_, of)| of.label(key)) {
+            *counts.entry(count).or_default() += 1;
+        }
+        let wants_more = |least: i32| usize::try_from(least).is_ok_and(|least| least > counts.len());
+        let least = counts.values().min().filter(|_| !spread.min_domains.is_some_and(wants_more));
+        let most =
+            least.copied().unwrap_or_default().saturating_add(u32::try_from(spread.max_skew).unwrap_or_default());
+        let would_be = counts.get(own).copied().unwrap_or_default().saturating_add(u32::from(counts_itself));
+        if would_be <= most { Ok(()) } else { Err(until_it_leaves(beside, of, &rule.words())) }
     }
 
     // It is asked for where somebody is awaited whom the rule is about, and once for all alike.
@@ -181,6 +241,39 @@ impl<'s> Counted<'s> {
         {
             *self.by_domain.entry(domain).or_default() += 1;
         }
+    }
+}
+
+/// Whether a node is one that a pod may go to by its node selector and its required node affinity.
+fn admits(spec: &PodSpec, node: &NodeRecord) -> bool {
+    let mut selector = spec.node_selector.iter().flatten();
+    let affinity = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
+    let required = affinity.and_then(|own| own.required_during_scheduling_ignored_during_execution.as_ref());
+    selector.all(|(key, value)| node.label(key) == Some(value))
+        && required.is_none_or(|required| required.node_selector_terms.iter().any(|term| meets(term, node)))
+}
+
+fn meets(term: &NodeSelectorTerm, node: &NodeRecord) -> bool {
+    let of_label = |asked: &NodeSelectorRequirement| is_met(asked, node.label(&asked.key));
+    let of_field = |asked: &NodeSelectorRequirement| is_met(asked, Some(node.name()));
+    let (expressions, fields) = (term.match_expressions.as_deref(), term.match_fields.as_deref());
+    let (expressions, fields) = (expressions.unwrap_or_default(), fields.unwrap_or_default());
+    // A term that asks for nothing is met by none.
+    expressions.len() + fields.len() > 0 && expressions.iter().all(of_label) && fields.iter().all(of_field)
+}
+
+fn is_met(asked: &NodeSelectorRequirement, value: Option<&str>) -> bool {
+    let is_named = |value: &str| asked.values.iter().flatten().any(|named| named == value);
+    let number = |text: &str| text.parse::<i64>().ok();
+    let bound = asked.values.iter().flatten().next().and_then(|bound| number(bound));
+    match asked.operator.as_str() {
+        "In" => value.is_some_and(is_named),
+        "NotIn" => !value.is_some_and(is_named),
+        "Exists" => value.is_some(),
+        "DoesNotExist" => value.is_none(),
+        "Gt" => value.and_then(number).zip(bound).is_some_and(|(value, bound)| value > bound),
+        "Lt" => value.and_then(number).zip(bound).is_some_and(|(value, bound)| value < bound),
+        _ => false,
     }
 }
 

@@ -37,6 +37,9 @@ pub struct Options {
     pub expected: ExpectedNodes,
     /// Pods that were planned to draw from Reservations among them.
     pub drawers: ExpectedDrawers,
+    /// Whether nobody gives way to others: who finds no room that is free needs a new node. So it is asked what would become of
+    /// pods that run.
+    pub spares_others: bool,
 }
 
 /// Whether there is enough to decide from.
@@ -75,6 +78,9 @@ pub(crate) fn decide_with(
     expect_synced(state)?;
     let mut cluster = state.cluster(now).clone();
     cluster.sort_nodes();
+    if options.spares_others {
+        cluster.specs.iter_mut().for_each(|spec| spec.never_preempts = true);
+    }
     let launching = launching.cloned().unwrap_or_else(|| Launching::new(&cluster));
     let (universe, solution, allocation) = if options.launches {
         allocation::solve_beside(&mut cluster, &options.solve, &launching, (&options.expected, &options.drawers), None)
@@ -118,6 +124,8 @@ struct Placed<'p> {
     node: ObjectRef,
     placement: &'p Placement,
     comes: Comes,
+    /// What it waits for, where it comes later.
+    waits_for: Option<Box<str>>,
 }
 
 /// The places of how many others are tried for a pod that would wait for them.
@@ -205,7 +213,7 @@ impl Answer<'_> {
             let object = self.member(kind(name), name);
             let moves = object.key.kind == Kind::Pod && self.is_yet_to_be_remade(&object);
             let of_kind = if moves { &mut decision.moves } else { &mut decision.nominations };
-            of_kind.push(Nomination { object, node: self.node(*node), after_evictions: false });
+            of_kind.push(Nomination { object, node: self.node(*node), after_evictions: false, waits_for: None });
         }
         for (node, pods) in self.allocation.all_preempted().filter(|(node, _)| self.makes_way_on(*node)) {
             let evicted = pods.iter().map(|pod| self.member(MemberKind::Pod, pod));
@@ -219,8 +227,12 @@ impl Answer<'_> {
     fn makes_way_on(&self, node: usize) -> bool {
         let mut waiting = self.allocation.placed_on(node).iter().filter(|placement| placement.waits_for_room);
         waiting.any(|placement| {
-            placement.kind == MemberKind::Reservation
-                || self.is_bound_here(&self.member(placement.kind, &placement.name))
+            if placement.kind == MemberKind::Reservation {
+                return true;
+            }
+            let pod = self.member(placement.kind, &placement.name);
+            // For one that runs yet nobody gives way: a budget may keep it where it is.
+            self.is_bound_here(&pod) && !self.is_yet_to_be_remade(&pod)
         })
     }
 
@@ -235,19 +247,20 @@ impl Answer<'_> {
         let is_pod = placement.kind == MemberKind::Pod;
         let node = self.node(node);
         let (namespace, name) = (&object.key.namespace, &object.key.name);
+        let mut waits_for = None;
         let comes = if is_pod && self.is_yet_to_be_remade(&object) {
             Comes::Next { after_evictions }
         } else if is_pod && !self.is_bound_here(&object) {
             Comes::ByAnother
         } else if after_evictions {
             Comes::AfterEvictions
-        } else if is_pod && leaving.is_some_and(|pods| pods.keep_off(namespace, name, &node.key.name)) {
-            // It is bound once they have stopped; nothing is launched for it meanwhile.
-            Comes::Later
         } else {
-            Comes::Now
+            let of_pods = leaving.filter(|_| is_pod);
+            waits_for = of_pods.and_then(|pods| pods.keeps_off(namespace, name, &node.key.name)).map(Into::into);
+            // It is bound once they have stopped; nothing is launched for it meanwhile.
+            if waits_for.is_some() { Comes::Later } else { Comes::Now }
         };
-        Placed { object, node, placement, comes }
+        Placed { object, node, placement, comes, waits_for }
     }
 
     /// Lets pods wait whose rules hold only once others have come that wait.
@@ -266,20 +279,21 @@ impl Answer<'_> {
             let coming: Vec<[String; 3]> =
                 placed.iter().filter(|placed| placed.object.key.kind == Kind::Pod).filter(waits).map(name).collect();
             let coming = coming.iter().map(|[namespace, name, node]| (&**namespace, &**name, &**node));
-            let mut awaited = Awaited::of(self.state, coming);
+            let mut awaited = Awaited::of(self.state, coming, leaving.map_or(&[], Leaving::on_nodes));
             if awaited.is_empty() {
                 return;
             }
             let comes_now = |placed: &Placed<'_>| is_pod(placed) && placed.comes == Comes::Now;
-            let mut left: Vec<usize> =
-                placed.iter().enumerate().filter(|(_, placed)| comes_now(placed)).map(|(at, _)| at).collect();
+            let now = placed.iter().enumerate().filter(|(_, placed)| comes_now(placed));
+            let mut left: Vec<(usize, Option<String>)> = now.map(|(at, _)| (at, None)).collect();
             // One may need another that comes now.
             loop {
                 let n_left = left.len();
-                left.retain(|at| {
+                left.retain_mut(|(at, waits_for)| {
                     let Some(placed) = placed.get(*at) else { return false };
                     let (object, node) = (&placed.object.key, &placed.node.key);
-                    !awaited.let_come((&object.namespace, &object.name), &node.name)
+                    *waits_for = awaited.let_come((&object.namespace, &object.name), &node.name).err();
+                    waits_for.is_some()
                 });
                 if left.len() == n_left {
                     break;
@@ -289,15 +303,15 @@ impl Answer<'_> {
                 return;
             }
             let mut has_changed = false;
-            for at in &left {
+            for (at, _) in &left {
                 has_changed |= self.take_place_of_next(placed, *at, &mut tried, leaving);
             }
             if has_changed {
                 continue;
             }
-            for at in left {
+            for (at, waits_for) in left {
                 if let Some(placed) = placed.get_mut(at) {
-                    placed.comes = Comes::Later;
+                    (placed.comes, placed.waits_for) = (Comes::Later, waits_for.map(Into::into));
                 }
             }
         }
@@ -323,28 +337,29 @@ impl Answer<'_> {
             other.comes == Comes::Next { after_evictions: false }
                 && other.node != own.node
                 && pod(other).is_some_and(|other| are_alike(record, other))
-                && !leaving.is_some_and(|pods| pods.keep_off(namespace, name, &other.node.key.name))
+                && leaving.and_then(|pods| pods.keeps_off(namespace, name, &other.node.key.name)).is_none()
         };
         let next = placed.iter().enumerate().filter(|(_, other)| is_free(other)).nth(*tried).map(|(next, _)| next);
         *tried += 1;
         let Some(Ok([own, next])) = next.map(|next| placed.get_disjoint_mut([at, next])) else { return false };
         std::mem::swap(&mut own.object, &mut next.object);
         std::mem::swap(&mut own.comes, &mut next.comes);
+        std::mem::swap(&mut own.waits_for, &mut next.waits_for);
         true
     }
 
     fn place(&self, placed: Placed<'_>, decision: &mut Decision) -> Result<(), DecideError> {
-        let Placed { object, node, placement, comes } = placed;
+        let Placed { object, node, placement, comes, waits_for } = placed;
         let is_pod = placement.kind == MemberKind::Pod;
         match comes {
             Comes::Next { after_evictions: true } => return Ok(()),
             Comes::Next { after_evictions } => {
-                decision.moves.push(Nomination { object, node, after_evictions });
+                decision.moves.push(Nomination { object, node, after_evictions, waits_for });
                 return Ok(());
             }
             Comes::ByAnother | Comes::AfterEvictions | Comes::Later => {
                 let after_evictions = comes == Comes::AfterEvictions;
-                decision.nominations.push(Nomination { object, node, after_evictions });
+                decision.nominations.push(Nomination { object, node, after_evictions, waits_for });
                 return Ok(());
             }
             Comes::Now => {}
@@ -382,7 +397,8 @@ impl Answer<'_> {
                     let object = self.member(kind, &member.to_string());
                     let moves = kind == MemberKind::Pod && self.is_yet_to_be_remade(&object);
                     let of_kind = if moves { &mut decision.moves } else { &mut decision.nominations };
-                    of_kind.push(Nomination { object, node: self.node(entry.node), after_evictions: false });
+                    let node = self.node(entry.node);
+                    of_kind.push(Nomination { object, node, after_evictions: false, waits_for: None });
                 }
             }
         }

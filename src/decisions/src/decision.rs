@@ -51,6 +51,8 @@ pub struct Nomination {
     pub node: ObjectRef,
     /// Whether pods on the node give way first, or are being deleted and have to be gone. Then the nomination is to be written.
     pub after_evictions: bool,
+    /// What the pod waits for, where a rule about other pods keeps it waiting: those who have yet to leave or to come.
+    pub waits_for: Option<Box<str>>,
 }
 
 /// A pod that gives way.

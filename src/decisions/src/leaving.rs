@@ -14,6 +14,8 @@ pub(crate) struct Leaving<'s> {
     /// Those with a rule of their own that may keep others off: a pod without rules is compared with these alone.
     with_rules: Vec<(&'s PodRecord, &'s NodeRecord)>,
     others: Vec<(&'s PodRecord, &'s NodeRecord)>,
+    /// Those on nodes that go away.
+    on_nodes: Vec<(&'s PodRecord, &'s NodeRecord)>,
     /// Those who are to give way: a budget may keep them where they are after all.
     giving_way: Vec<(&'s PodRecord, &'s NodeRecord)>,
 }
@@ -32,26 +34,39 @@ impl<'s> Leaving<'s> {
             Some((&**pod, &**state.node(pod.node()?)?))
         });
         let giving_way: Vec<(&PodRecord, &NodeRecord)> = giving_way.collect();
-        let pods = on_nodes.chain(giving_way.iter().copied());
+        let on_nodes: Vec<(&PodRecord, &NodeRecord)> = on_nodes.filter(|(pod, _)| !pod.has_ended()).collect();
+        let pods = on_nodes.iter().chain(&giving_way).copied();
         let (with_rules, others) = pods.filter(|(pod, _)| !pod.has_ended()).partition(|(pod, _)| has_rules(pod));
-        Leaving { state, with_rules, others, giving_way }
+        Leaving { state, with_rules, others, on_nodes, giving_way }
     }
 
-    /// Whether one of them keeps a pod off a node until it has stopped: by required anti-affinity of either, by a claim that
-    /// one pod alone may use, or as one who is to give way in the pod's domain of a topology spread constraint.
-    pub(crate) fn keep_off(&self, namespace: &str, name: &str, node: &str) -> bool {
+    /// Those on nodes that go away, each with its node.
+    pub(crate) fn on_nodes(&self) -> &[(&'s PodRecord, &'s NodeRecord)] {
+        &self.on_nodes
+    }
+
+    /// What a pod waits for where one of them keeps it off a node until it has stopped: by required anti-affinity of either, by
+    /// a claim that one pod alone may use, or as one who is to give way in the pod's domain of a topology spread constraint.
+    pub(crate) fn keeps_off(&self, namespace: &str, name: &str, node: &str) -> Option<String> {
         if self.with_rules.is_empty() && self.others.is_empty() {
-            return false;
+            return None;
         }
-        let (Some(pod), Some(node)) = (self.state.pod(namespace, name), self.state.node(node)) else { return false };
-        if self.giving_way.iter().any(|(other, of)| counts_in_domain(pod, other, (node, of))) {
-            return true;
+        let (pod, node) = (self.state.pod(namespace, name)?, self.state.node(node)?);
+        if let Some((other, of)) = self.giving_way.iter().find(|(other, of)| counts_in_domain(pod, other, (node, of))) {
+            return Some(until_it_leaves(other, of, "topology spread constraint"));
         }
         let others = if has_rules(pod) { &self.others[..] } else { &[] };
-        self.with_rules.iter().chain(others).any(|(other, of)| {
-            self.repels(pod, other, (node, of))
-                || self.repels(other, pod, (node, of))
-                || self.share_exclusive_claim(pod, other)
+        self.with_rules.iter().chain(others).find_map(|(other, of)| {
+            let why = if self.repels(pod, other, (node, of)) {
+                "required anti-affinity"
+            } else if self.repels(other, pod, (node, of)) {
+                "its required anti-affinity"
+            } else if self.share_exclusive_claim(pod, other) {
+                "a volume that one pod alone may use"
+            } else {
+                return None;
+            };
+            Some(until_it_leaves(other, of, why))
         })
     }
 
@@ -71,6 +86,11 @@ impl<'s> Leaving<'s> {
                 claims(other).any(|of_other| of_other == name) && claim.is_some_and(is_of_one_pod)
             })
     }
+}
+
+/// What a pod is told that waits until another one has stopped.
+pub(crate) fn until_it_leaves(other: &PodRecord, node: &NodeRecord, why: &str) -> String {
+    format!("waiting for pod {}/{} to leave node {}: {why}", other.namespace(), other.name(), node.name())
 }
 
 /// Whether a term of a pod is about the namespace of another pod.

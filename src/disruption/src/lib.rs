@@ -112,7 +112,11 @@ impl Options {
 impl Default for Options {
     fn default() -> Self {
         Options {
-            decisions: berth_decisions::Options { launches: true, ..berth_decisions::Options::default() },
+            decisions: berth_decisions::Options {
+                launches: true,
+                spares_others: true,
+                ..berth_decisions::Options::default()
+            },
             methods: Methods::default(),
             eviction_price: Money::ZERO,
             bound: false,

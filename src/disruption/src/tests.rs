@@ -661,3 +661,21 @@ proptest! {
         }
     }
 }
+
+/// The regression: a node stayed whose pods could have made others give way; a smaller one was not thought of.
+#[test]
+fn a_pod_of_high_priority_gets_a_smaller_node_where_it_would_have_made_others_give_way() {
+    for priority in [0, 1000] {
+        let high = json!({"spec": {"priority": priority}});
+        let objects = [
+            free_pool(&["on-demand"]),
+            node("big", "huge", "on-demand"),
+            node("full", "small", "on-demand"),
+            pod("high", "big", "1500m", &high),
+            pod("low", "full", "1900m", &json!({"spec": {"priority": 0}})),
+        ];
+        let disruption = disrupted(&objects, &[], &Options::default());
+        assert_eq!(lines(&disruption).len(), 1, "{disruption:?}");
+        assert!(lines(&disruption)[0].contains("big > small on-demand"), "{:?}", lines(&disruption));
+    }
+}

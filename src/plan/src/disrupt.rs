@@ -86,6 +86,7 @@ impl Live {
             decisions: berth_decisions::Options {
                 solve: options.solving(),
                 launches: true,
+                spares_others: true,
                 ..berth_decisions::Options::default()
             },
             eviction_price: options.disrupt.unwrap_or_default(),

@@ -88,7 +88,7 @@ impl Core {
         }
         self.hold_for_interrupted(decision, now);
         self.explain(&decision.refusals, now);
-        self.explain_slow(&decision.nominations, now);
+        self.explain_waiting(&decision.nominations, now);
         let refused = decision.refusals.iter().flat_map(|refusal| &refusal.objects);
         self.n_refused = refused.filter(|object| object.key.kind == berth_state::Kind::Pod).count();
         // Pods that run yet wait for nodes that come up as others do.

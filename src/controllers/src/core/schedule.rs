@@ -52,6 +52,7 @@ impl Core {
             scheduler_names: self.options.scheduler_names.clone(),
             expected: self.expected_pods(now),
             drawers: self.expected_drawers(now),
+            spares_others: false,
         };
         (options, tracing::info_span!("decision", launches, cause = self.take_cause()))
     }

@@ -1,5 +1,5 @@
-//! Pods whose node takes longer than nodes do until it may be used: they are told what it waits for, such as a startup taint
-//! that nobody removes.
+//! Pods that have a place and wait: they are told what for. Their node takes longer than nodes do until it may be used, as where
+//! nobody removes a startup taint, or a rule about other pods keeps them off until those have left or have come.
 
 use std::time::Duration;
 
@@ -14,13 +14,14 @@ use crate::clock::elapsed;
 const SLOW: Duration = Duration::from_secs(60);
 
 impl Core {
-    /// Tells pods whose node comes up slowly what it waits for.
-    pub(super) fn explain_slow(&mut self, nominations: &[Nomination], now: Timestamp) {
+    /// Tells pods what they wait for whom rules about others keep waiting, and those whose node comes up slowly.
+    pub(super) fn explain_waiting(&mut self, nominations: &[Nomination], now: Timestamp) {
         for nomination in nominations.iter().filter(|nomination| !nomination.after_evictions) {
             if nomination.object.key.kind != berth_state::Kind::Pod {
                 continue;
             }
-            if let Some(message) = self.slow_node(nomination, now) {
+            let message = nomination.waits_for.as_deref().map(str::to_owned);
+            if let Some(message) = message.or_else(|| self.slow_node(nomination, now)) {
                 self.explain_pod(&nomination.object, &message, now);
             }
         }

@@ -48,7 +48,7 @@ impl Core {
         self.explain_pod(&object, &format!("waiting for {message}"), now);
         // It is not empty, and nobody else is planned there.
         self.expected_nodes.entry(node.key.name.to_string()).or_default().push(object.clone());
-        self.nominate(&Nomination { object, node, after_evictions: false }, now);
+        self.nominate(&Nomination { object, node, after_evictions: false, waits_for: None }, now);
         self.queue.add_at(Job::Schedule, after(now, LOOK));
         false
     }

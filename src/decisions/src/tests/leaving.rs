@@ -226,3 +226,81 @@ fn who_waits_for_the_next_of_one_that_is_alike_takes_its_place() {
         assert_eq!(spread_beside(old, json!({})), ["new on m"], "{old}");
     }
 }
+
+fn waits_for(decision: &Decision) -> Vec<&str> {
+    decision.nominations.iter().filter_map(|nomination| nomination.waits_for.as_deref()).collect()
+}
+
+/// The regression: pods that ran yet on a node that goes away were in no domain of a spread.
+#[test]
+fn a_spread_counts_who_runs_on_a_node_that_goes_away() {
+    let spread = |more: Value| {
+        let mut pod = json!({"metadata": {"labels": {"app": "web"}},
+            "spec": {"nodeSelector": {"kubernetes.io/hostname": "n"}, "topologySpreadConstraints": [{"maxSkew": 1,
+                "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule", "nodeAffinityPolicy": "Ignore",
+                "labelSelector": {"matchLabels": {"app": "web"}}}]}});
+        merge(&mut pod, more);
+        pod
+    };
+    let old = |is_terminating: bool| on("leaving", json!({"metadata": {"labels": {"app": "web"}}}), is_terminating);
+    let decision = |old: Value, new: Value| {
+        let objects = [
+            going_away(in_zone("leaving", "a")),
+            mk_node("n", "4", &json!({ZONE: "a", "kubernetes.io/hostname": "n"})),
+            in_zone("m", "b"),
+            mk_pod("old", "1", old),
+            mk_pod("new", "1", new),
+        ];
+        decide(&mut state_of(&objects), &full(), NOW).unwrap()
+    };
+    let is_bound = |decision: &Decision| decision.bindings.iter().any(|binding| binding.object == pod_ref("new"));
+    let waiting = decision(old(false), spread(json!({})));
+    assert!(!is_bound(&waiting), "zone a would have two, zone b none");
+    assert_eq!(
+        waits_for(&waiting),
+        [&*format!("waiting for pod default/old to leave node leaving: topology spread over {ZONE}")]
+    );
+    // Who is being deleted counts for no spread, as for kube-scheduler; and who may go to zone a alone is spread over it alone.
+    assert!(is_bound(&decision(old(true), spread(json!({})))));
+    let mut own = spread(json!({}));
+    own["spec"]["topologySpreadConstraints"][0]["nodeAffinityPolicy"] = "Honor".into();
+    assert!(is_bound(&decision(old(false), own.clone())));
+    let affinity = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+        {"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["a"]}]}]}}});
+    own["spec"]["nodeSelector"] = Value::Null;
+    own["spec"]["affinity"] = affinity;
+    assert!(is_bound(&decision(old(false), own)));
+}
+
+/// The regression: nobody said why a pod waited that was kept off its node.
+#[test]
+fn who_is_kept_off_is_told_for_whom_it_waits() {
+    let objects = [
+        going_away(in_zone("leaving", "a")),
+        in_zone("n", "a"),
+        labelled("old", on("leaving", json!({}), false)),
+        labelled("new", away_from("old")),
+    ];
+    let decision = decide(&mut state_of(&objects), &full(), NOW).unwrap();
+    assert_eq!(waits_for(&decision), ["waiting for pod default/old to leave node leaving: required anti-affinity"]);
+}
+
+/// The regression: running pods were evicted for the next of a pod that ran on, as its budget let nobody go.
+#[test]
+fn nobody_gives_way_to_the_next_of_a_pod_that_runs_yet() {
+    let owner = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "1", "controller": true}]);
+    let owned = |priority: i32| json!({"metadata": {"ownerReferences": owner}, "spec": {"priority": priority}});
+    let objects = |high: Object| {
+        vec![
+            going_away(in_zone("leaving", "a")),
+            mk_node("full", "1", &json!({})),
+            high,
+            mk_pod("low", "1", on("full", owned(0), false)),
+        ]
+    };
+    let running =
+        decide(&mut state_of(&objects(mk_pod("high", "1", on("leaving", owned(1000), false)))), &full(), NOW).unwrap();
+    assert_eq!(running.evictions, []);
+    let waiting = decide(&mut state_of(&objects(mk_pod("high", "1", owned(1000)))), &full(), NOW).unwrap();
+    assert_eq!(waiting.evictions, [Eviction { pod: pod_ref("low"), node: node_ref("full") }]);
+}

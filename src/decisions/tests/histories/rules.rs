@@ -435,11 +435,11 @@ impl World {
         let pod = &self.pods[name];
         let (Some(key), Some(on)) = (pod.template.spread, &pod.node) else { return };
         // In the pod's domain those only who kept to the same rule, since others may have come after it.
-        let counts = |only_like_it: bool| {
+        let counts = |only_like_it: bool, with_leaving: bool| {
             let mut counts: BTreeMap<&str, u32> = self
                 .nodes
                 .iter()
-                .filter(|(name, node)| !node.is_going && nodes.contains(*name))
+                .filter(|(name, node)| (with_leaving || !node.is_going) && nodes.contains(*name))
                 .map(|(name, node)| (node.domain(key, name), 0))
                 .collect();
             for (other, known) in self.pods.iter().filter(|(_, known)| known.app == pod.app && !known.is_terminating) {
@@ -447,16 +447,30 @@ impl World {
                 let is_meant = !only_like_it || before[other].node.is_some() || known.template.spread == Some(key);
                 if let Some(count) = counts.get_mut(self.nodes[of].domain(key, of))
                     && is_meant
-                    && !self.nodes[of].is_going
+                    && (with_leaving || !self.nodes[of].is_going)
                 {
                     *count += 1;
                 }
             }
             counts
         };
-        let least = counts(false).values().min().copied().unwrap_or_default();
-        let own = counts(true)[self.nodes[on].domain(key, on)];
-        assert!(own <= least + 1, "{name} on {on}, of {bound:?}: {own} beside {least} by {key}");
+        // Once those have gone who are on leaving nodes, and for as long as they run.
+        for with_leaving in [false, true] {
+            let least = counts(false, with_leaving).values().min().copied().unwrap_or_default();
+            let own = counts(true, with_leaving)[self.nodes[on].domain(key, on)];
+            let beside = self.nodes.iter().any(|(of, node)| {
+                node.is_going && node.domain(key, of) == self.nodes[on].domain(key, on) && self.is_counted(of, pod.app)
+            });
+            assert!(
+                own <= least + 1 || (with_leaving && !beside),
+                "{name} on {on}, of {bound:?}: {own} beside {least} by {key}, leaving ones counted: {with_leaving}"
+            );
+        }
+    }
+
+    /// Whether a node has a pod of an app that a spread counts.
+    fn is_counted(&self, node: &str, app: u8) -> bool {
+        self.pods.values().any(|pod| pod.node.as_deref() == Some(node) && pod.app == app && !pod.is_terminating)
     }
 }
 

@@ -405,6 +405,7 @@ impl Core {
                 scheduler_names: None,
                 expected: self.expected_pods(now),
                 drawers: self.expected_drawers(now),
+                spares_others: true,
             },
             methods: self.options.consolidation,
             eviction_price: self.options.eviction_price,
