@@ -180,11 +180,7 @@ async fn of_two_owners_the_one_that_is_left_is_kept() {
 #[tokio::test(start_paused = true)]
 async fn custom_resources_own_and_are_owned() {
     let world = World::new();
-    let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
-    let definition = json!({"metadata": {"name": "widgets.example.com"}, "spec": {"group": "example.com",
-        "scope": "Namespaced", "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
-        "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}]}});
-    world.create("customresourcedefinitions", &definition).await;
+    world.create("customresourcedefinitions", &widgets()).await;
     world.settle().await;
     let widget = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}});
     let widget = world.create("widgets/default", &widget).await;
@@ -201,6 +197,34 @@ async fn custom_resources_own_and_are_owned() {
     world.settle().await;
     assert!(world.get("secrets/default/of-widget").await.is_none());
     assert!(world.list("widgets/default").await.is_empty());
+}
+
+fn widgets() -> Value {
+    let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+    json!({"metadata": {"name": "widgets.example.com"}, "spec": {"group": "example.com",
+        "scope": "Namespaced", "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
+        "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}]}})
+}
+
+/// Whether an owner is there cannot be told before its kind is served: until then its dependents stay, also those that came
+/// while it was being looked up.
+#[tokio::test(start_paused = true)]
+async fn dependents_of_a_kind_that_is_served_later_go_once_it_is() {
+    let world = World::new();
+    let owner = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w", "uid": "0-0"}});
+    for dependent in ["first", "second", "third"] {
+        world.create("secrets/default", &owned_by(&owner, dependent, false)).await;
+        world.settle().await;
+    }
+    for dependent in ["first", "second", "third"] {
+        assert!(world.get(&format!("secrets/default/{dependent}")).await.is_some(), "{dependent}");
+    }
+    world.create("customresourcedefinitions", &widgets()).await;
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    world.settle().await;
+    for dependent in ["first", "second", "third"] {
+        assert!(world.get(&format!("secrets/default/{dependent}")).await.is_none(), "{dependent}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

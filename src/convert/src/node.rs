@@ -107,14 +107,13 @@ fn read_images(status: &core::NodeStatus, cluster: &mut Cluster) -> Vec<(Sym, i6
 
 pub(crate) fn read_node_claim(name: Sym, claim: &NodeClaim, cluster: &mut Cluster) -> Result<NodeClaimRecord, Problem> {
     let status = claim.status.as_ref();
-    let metadata = claim.metadata.labels.clone().unwrap_or_default();
-    let mut pairs: BTreeMap<String, String> = BTreeMap::new();
+    let mut pairs: BTreeMap<&String, &String> = BTreeMap::new();
     for requirement in &claim.spec.requirements {
         if let (Operator::In, [value]) = (requirement.operator, requirement.values.as_slice()) {
-            pairs.insert(requirement.key.clone(), value.clone());
+            pairs.insert(&requirement.key, value);
         }
     }
-    pairs.extend(metadata);
+    pairs.extend(claim.metadata.labels.iter().flatten());
     let mut amounts = |list: Option<&berth_api::ResourceList>, field: &str| {
         let amounts = list.map(|list| Amounts::read_exact(list, cluster)).transpose();
         amounts.map(|amounts| amounts.unwrap_or_default().rounded_down()).map_err(|problem| problem.under(field))
@@ -122,15 +121,20 @@ pub(crate) fn read_node_claim(name: Sym, claim: &NodeClaim, cluster: &mut Cluste
     let allocatable = amounts(status.map(|status| &status.allocatable), "status.allocatable")?;
     let capacity = amounts(status.map(|status| &status.capacity), "status.capacity")?;
     let kept = Kept::read(claim.metadata.annotations.as_ref(), cluster)?;
-    let own = node_labels(claim.metadata.labels.iter().flatten(), &mut cluster.symbols);
-    let asked = read_asked(claim, &own, cluster)?;
-    let symbols = &mut cluster.symbols;
     let provider_id = status.and_then(|s| s.provider_id.as_deref()).filter(|id| !id.is_empty());
+    // What it asked for says nothing of an instance that is there, and is long: it lists every type that would do.
+    let asked = if provider_id.is_some() {
+        Asked::default()
+    } else {
+        let own = node_labels(claim.metadata.labels.iter().flatten(), &mut cluster.symbols);
+        read_asked(claim, &own, cluster)?
+    };
+    let symbols = &mut cluster.symbols;
     let node_name = status.and_then(|s| s.node_name.as_deref()).filter(|name| !name.is_empty());
     Ok(NodeClaimRecord {
         node: NodeRecord {
             name,
-            labels: node_labels(&pairs, symbols),
+            labels: node_labels(pairs, symbols),
             open: Requirements::new(),
             taints: read_taints(&claim.spec.taints, symbols).map_err(|problem| problem.under("spec.taints"))?,
             allocatable,

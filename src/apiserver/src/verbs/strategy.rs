@@ -159,10 +159,17 @@ fn count_templates(object: &mut Value, old: &Value) {
 
 fn restore(object: &mut Value, old: &Value, field: &str) {
     let Some(map) = object.as_object_mut() else { return };
-    match old.get(field) {
-        Some(value) => map.insert(field.to_owned(), value.clone()),
-        None => map.remove(field),
-    };
+    match (map.get_mut(field), old.get(field)) {
+        // Most writes change nothing there, and to compare costs less than to copy.
+        (Some(new), Some(old)) if new == old => {}
+        (Some(new), Some(old)) => new.clone_from(old),
+        (None, Some(old)) => {
+            map.insert(field.to_owned(), old.clone());
+        }
+        (_, None) => {
+            map.remove(field);
+        }
+    }
 }
 
 fn keep_all_but_status(resource: &Resource, object: &mut Value, old: &Value) {
@@ -192,15 +199,8 @@ fn keep_all_but_status(resource: &Resource, object: &mut Value, old: &Value) {
 
 fn is_new_generation(resource: &Resource, object: &Value, old: &Value) -> bool {
     if resource.custom().is_some() {
-        let content = |value: &Value| {
-            let mut map = value.as_object().cloned().unwrap_or_default();
-            map.remove("metadata");
-            if resource.has_status() {
-                map.remove("status");
-            }
-            map
-        };
-        return content(object) != content(old);
+        let skipped: &[&str] = if resource.has_status() { &["metadata", "status"] } else { &["metadata"] };
+        return !same_without(object, old, skipped);
     }
     let counted: &[&str] = match resource.storage.as_str() {
         "deployments.apps" => &["/spec", "/metadata/annotations"],

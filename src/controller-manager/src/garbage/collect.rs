@@ -156,6 +156,7 @@ async fn drop_finalizer(client: &Client, node: &Node, uid: &str, finalizer: &str
 
 /// An owner that nobody has seen: if there is none, its dependents are looked at.
 pub(crate) fn missing_owner(core: &mut Core, uid: &Arc<str>) -> Effect {
+    core.graph.of_no_kind.remove(uid);
     if core.graph.nodes.contains_key(uid) {
         return Effect::Done;
     }
@@ -173,6 +174,10 @@ pub(crate) fn missing_owner(core: &mut Core, uid: &Arc<str>) -> Effect {
                 places.push((owner.clone(), node.key.clone()));
             }
         }
+    }
+    // Such a look-up fails and is had again. With many dependents it is not to be had for each that comes, too.
+    if !places.is_empty() && places.iter().all(|(owner, _)| core.graph.is_of_no_kind(owner)) {
+        core.graph.of_no_kind.insert(uid.clone());
     }
     let (client, sender, uid) = (core.client.clone(), core.sender(), uid.clone());
     Effect::Task(Box::pin(async move {

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::core::Core;
 use crate::key::NamespacedName;
@@ -37,6 +37,8 @@ pub(crate) struct Graph {
     resources: BTreeSet<Arc<Resource>>,
     /// The resources that are there, once they have been discovered.
     pub(crate) rest: Option<Arc<RestMap>>,
+    /// Owners that nobody has seen and whose kind no resource serves: they are looked up again and again until one does.
+    of_no_kind: FxHashSet<Arc<str>>,
     pub(crate) dynamic: BTreeMap<(String, String), Dynamic>,
 }
 
@@ -120,6 +122,17 @@ impl Graph {
     fn has_dependents(&self, uid: &str) -> bool {
         self.dependents.contains_key(uid)
     }
+
+    /// Whether no resource serves the kind of an owner.
+    fn is_of_no_kind(&self, owner: &OwnerReference) -> bool {
+        let known = self.rest.as_ref();
+        known.is_some_and(|rest| rest.resource_of(&owner.api_version, &owner.kind).is_none())
+    }
+
+    /// Whether an owner that nobody has seen is looked up again for all of its dependents in any case.
+    fn is_looked_up(&self, owner: &OwnerReference) -> bool {
+        self.of_no_kind.contains(owner.uid.as_str()) && self.is_of_no_kind(owner)
+    }
 }
 
 impl Core {
@@ -166,7 +179,7 @@ impl Core {
                 if is_known {
                     let known = self.graph.nodes.get(&owner_uid);
                     has_news |= known.is_some_and(|known| known.is_waiting() || !known.is_named_by(owner, view));
-                } else {
+                } else if !self.graph.is_looked_up(owner) {
                     self.add(Work::MissingOwner(owner_uid));
                 }
             }

@@ -274,8 +274,6 @@ pub(crate) struct Core {
     garbage: BTreeSet<String>,
     /// The labels that instances have now, by NodeClaim, where it has others.
     relabels: BTreeMap<String, BTreeMap<String, String>>,
-    /// What each NodePool has, as it was counted last, and when ([`View::n_counted`]).
-    pools_have: BTreeMap<String, (u64, pools::Has)>,
     /// NodePools as their nodes were last looked at for drift: generation and hash.
     pools_seen: BTreeMap<String, (Option<i64>, Option<String>)>,
     notices: Notices,
@@ -347,7 +345,6 @@ impl Core {
             pod_events: BTreeMap::new(),
             garbage: BTreeSet::new(),
             relabels: BTreeMap::new(),
-            pools_have: BTreeMap::new(),
             pools_seen: BTreeMap::new(),
             notices: Notices::default(),
             effects: Vec::new(),

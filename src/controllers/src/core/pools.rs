@@ -15,7 +15,7 @@ use crate::claim::conditions::{self, Status};
 use crate::claim::on;
 use crate::kind::Kind;
 use crate::notice::Notice;
-use crate::view::pool_of;
+use crate::view::Has;
 use crate::write::Op;
 
 /// False where a budget, or the time zone of their schedules, cannot be read; absent where all can.
@@ -26,21 +26,11 @@ const REGISTRATION_HEALTHY: &str = "NodeRegistrationHealthy";
 /// Which fields the hash covers, and how. Not Karpenter's: a hash of another version is replaced, it does not drift.
 pub(super) const HASH_VERSION: &str = "berth-v1";
 
-/// What the launched nodes of a NodePool are.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Has {
-    nodes: i64,
-    resources: ResourceList,
-    /// Whether one of them has registered.
-    is_healthy: bool,
-}
-
 impl Core {
     pub(super) fn step_pool(&mut self, name: &str, now: Timestamp) {
         let job = Job::Pool(name.to_owned());
         let Some(pool) = self.view.pools.get(name).cloned() else {
             self.registrations.forget(name);
-            self.pools_have.remove(name);
             return self.queue.forget(&job);
         };
         let class = pool.spec.template.spec.node_class_ref.as_ref();
@@ -59,7 +49,7 @@ impl Core {
             return self.write(job, on(Kind::NodePool, &pool.metadata, Op::Merge(patch)));
         }
         let before = pool.status.clone().unwrap_or_default();
-        let has = self.has(name);
+        let has = self.view.has(name);
         let status = self.pool_status(&pool, has, before.clone(), now);
         if let Some(fault) =
             conditions::get(&status.conditions, BUDGETS_READABLE).filter(|known| known.status == "False")
@@ -76,41 +66,11 @@ impl Core {
         }
     }
 
-    /// What a NodePool has. That is looked at again with each change of its own, and counted where its nodes are others.
-    fn has(&mut self, name: &str) -> Has {
-        let at = self.view.n_counted();
-        if let Some((counted_at, has)) = self.pools_have.get(name).filter(|(counted_at, _)| *counted_at == at) {
-            debug_assert_eq!(*has, self.count(name), "of NodePool {name} at {counted_at}");
-            return has.clone();
-        }
-        let has = self.count(name);
-        self.pools_have.insert(name.to_owned(), (at, has.clone()));
-        has
-    }
-
-    fn count(&self, name: &str) -> Has {
-        let of_pool = self.view.claims.values().filter(|claim| pool_of(&claim.metadata) == Some(name));
-        let launched = of_pool.filter_map(|claim| claim.status.as_ref()).filter(|known| known.provider_id.is_some());
-        let mut has = Has::default();
-        for claim in launched {
-            has.nodes += 1;
-            has.is_healthy |= conditions::is_true(&claim.conditions, conditions::REGISTERED);
-            for (name, amount) in &claim.capacity {
-                if let Some(sum) = has.resources.get_mut(name) {
-                    *sum = sum.checked_add(*amount).unwrap_or(*sum);
-                } else {
-                    has.resources.insert(name.clone(), Quantity::ZERO.checked_add(*amount).unwrap_or(*amount));
-                }
-            }
-        }
-        has.resources.insert("nodes".to_owned(), Quantity::from_value(has.nodes));
-        has
-    }
-
     fn pool_status(&self, pool: &NodePool, has: Has, mut status: NodePoolStatus, now: Timestamp) -> NodePoolStatus {
         let name = pool.metadata.name.as_deref().unwrap_or_default();
         let is_healthy = has.is_healthy;
         (status.resources, status.nodes) = (has.resources, has.nodes);
+        status.resources.insert("nodes".to_owned(), Quantity::from_value(has.nodes));
         let generation = pool.metadata.generation;
         let all = &mut status.conditions;
         let errors = pool.validate();

@@ -4,23 +4,26 @@
 //! from the answer to a write. What was seen deleted does not come back by a late answer.
 
 mod pod;
+mod sums;
 mod table;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use berth_api::{NodeClaim, NodePool, Reservation, ResourceList};
+use berth_api::{NodeClaim, NodePool, Reservation};
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use crate::claim::{conditions, is_ready};
+use crate::claim::is_ready;
 use crate::guarded::Unreadable;
 use crate::kind::Kind;
 use crate::observed::{Object, Observed, WATCHED};
+use sums::{Sums, is_counted_alike};
 
 pub(crate) use berth_decisions::pool_of;
 pub(crate) use pod::{PodName, PodRecord, Protected};
+pub(crate) use sums::Has;
 #[cfg(test)]
 pub(crate) use table::n_visits;
 pub(crate) use table::{Put, Table};
@@ -47,8 +50,7 @@ pub(crate) struct View {
     idle_nodes: BTreeSet<String>,
     nodes_by_provider_id: BTreeMap<String, BTreeSet<String>>,
     claims_by_provider_id: BTreeMap<String, BTreeSet<String>>,
-    /// How often what NodePools have changed.
-    n_counted: u64,
+    sums: Sums,
     attachments_by_node: BTreeMap<String, BTreeSet<String>>,
     reservations_by_node: BTreeMap<String, BTreeSet<String>>,
     /// Nodes that are not ready.
@@ -171,7 +173,12 @@ impl View {
                 let pool = pool_of(&claim.metadata).map(str::to_owned);
                 if let Put::Taken(before) = self.claims.put(name.clone(), &uid, version, Arc::clone(&claim)) {
                     let is_counted_alike = before.as_ref().is_some_and(|before| is_counted_alike(before, &claim));
-                    self.n_counted += u64::from(!is_counted_alike);
+                    if !is_counted_alike {
+                        if let Some(before) = &before {
+                            self.sums.subtract(before);
+                        }
+                        self.sums.add(&claim);
+                    }
                     let pool = pool.filter(|_| !is_counted_alike);
                     let before = before.as_deref().and_then(claim_provider_id).cloned();
                     move_index(&mut self.claims_by_provider_id, before.as_ref(), now.as_ref(), &name);
@@ -263,7 +270,7 @@ impl View {
             }
             Kind::NodeClaim => {
                 if let Some(claim) = self.claims.take(&name, uid) {
-                    self.n_counted += 1;
+                    self.sums.subtract(&claim);
                     let id = claim_provider_id(&claim);
                     move_index(&mut self.claims_by_provider_id, id, None, &name);
                     concerned.extend(self.nodes_of(id.map(String::as_str)).map(|node| Concerns::Node(node.to_owned())));
@@ -341,9 +348,12 @@ impl View {
         self.n_moving.contains_key(node)
     }
 
-    /// A number that is another one whenever a NodePool may have something else.
-    pub(crate) fn n_counted(&self) -> u64 {
-        self.n_counted
+    /// What the launched nodes of a NodePool have.
+    pub(crate) fn has(&self, pool: &str) -> Has {
+        let count = || sums::count(self.claims.values().map(|claim| &**claim), pool);
+        let has = self.sums.of(pool);
+        debug_assert!(has.as_ref().is_none_or(|has| *has == count()), "of NodePool {pool}");
+        has.unwrap_or_else(count)
     }
 
     /// The nodes that have none.
@@ -415,18 +425,6 @@ fn reservation_node(reservation: &Reservation) -> Option<&String> {
 
 fn claim_provider_id(claim: &NodeClaim) -> Option<&String> {
     claim.status.as_ref()?.provider_id.as_ref().filter(|id| !id.is_empty())
-}
-
-/// Whether a NodePool has the same with either version of a NodeClaim.
-fn is_counted_alike(a: &NodeClaim, b: &NodeClaim) -> bool {
-    fn counted(claim: &NodeClaim) -> Option<(bool, [bool; 2], &ResourceList)> {
-        let status = claim.status.as_ref()?;
-        let is_up = |type_| conditions::is_true(&status.conditions, type_);
-        let is_up = [conditions::REGISTERED, conditions::INITIALIZED].map(is_up);
-        Some((status.provider_id.is_some(), is_up, &status.capacity))
-    }
-    let is_going = |claim: &NodeClaim| claim.metadata.deletion_timestamp.is_some();
-    pool_of(&a.metadata) == pool_of(&b.metadata) && is_going(a) == is_going(b) && counted(a) == counted(b)
 }
 
 fn move_index<K: Ord + Clone, V: Ord + Clone>(
