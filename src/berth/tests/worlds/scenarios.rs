@@ -1,7 +1,6 @@
 //! The scenarios. Each begins with an empty cluster, one Berth, and four slots of m5.xlarge.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use berth_api::{NodeClaim, NodePool, Reservation, ReservationPhase, labels};
 use berth_cloudprovider::CloudProvider;
