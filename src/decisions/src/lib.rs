@@ -28,6 +28,7 @@ mod existing;
 mod expected;
 mod joining;
 mod leaving;
+mod market;
 mod outlook;
 mod plans;
 mod replicas;

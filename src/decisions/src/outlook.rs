@@ -1,8 +1,10 @@
 //! What would become of the pods of each of many nodes, if that node alone went: told without a whole decision where that
 //! can be, by what the scheduler keeps, a bound of what new nodes cost, and plans of the few pods that find no place.
 
-use berth_model::{BoundPod, ClassId, Cluster, MemberKind, MemberRun, Money, Phase, Resources, Universe};
-use berth_provisioning::{Floor, Launching};
+use std::cell::OnceCell;
+
+use berth_model::{BoundPod, ClassId, Cluster, MemberKind, MemberRun, Money};
+use berth_provisioning::{Floor, Launching, NewNodes};
 use berth_scheduling::Scheduler;
 use berth_state::{State, Time, is_remade};
 use rustc_hash::FxHashMap;
@@ -12,6 +14,7 @@ use crate::decide::{Options, expect_synced};
 use crate::decider::{Decider, Kept};
 use crate::decision::{DecideError, Launch};
 use crate::displaced::queue;
+use crate::market::Market;
 use crate::plans::Plans;
 
 /// A node to ask about.
@@ -21,6 +24,8 @@ pub struct Question<'a> {
     pub node: &'a str,
     /// New nodes are of interest where they cost less than this, in dollars an hour.
     pub below: Money,
+    /// Whether any new nodes that cost less will do, whatever they are. Else they are to be named.
+    pub takes_any: bool,
     /// New nodes on slots alone are of interest also where they cost less than this by the price list.
     pub below_on_slots: Option<Money>,
 }
@@ -39,6 +44,13 @@ pub enum Outlook {
         pods: usize,
         /// The nodes; the pods in them are those of the first node whose pods need the same.
         launches: Vec<Launch>,
+    },
+    /// Some need new nodes, and there are such that cost less than [`Question::below`].
+    Cheaper {
+        /// How many pods need them.
+        pods: usize,
+        /// The nodes of one plan: there may be cheaper ones.
+        nodes: NewNodes,
     },
     /// Some need new nodes, which cost as much as [`Question::below`] or more, and on slots alone as much as
     /// [`Question::below_on_slots`], where that is of interest.
@@ -64,6 +76,8 @@ pub struct Tally {
     pub fits: usize,
     /// Nodes of which a bound alone says that new nodes cost too much.
     pub by_bound: usize,
+    /// Nodes of which a single new node or a quick packing says that new nodes cost less.
+    pub by_packing: usize,
     /// Nodes for whose pods new nodes were planned, or whose like was.
     pub searched: usize,
     /// Plans that were made for them.
@@ -73,11 +87,18 @@ pub struct Tally {
 }
 
 /// Pods that need new nodes, by class.
-type Left = Vec<(ClassId, u32)>;
+pub(crate) type Left = Vec<(ClassId, u32)>;
 
 /// What was found of a node, by position.
-enum Found {
+pub(crate) enum Found {
     Unknown,
+    /// New nodes that cost less, by a quick packing or a search.
+    Cheaper {
+        node: usize,
+        pods: usize,
+        nodes: NewNodes,
+        is_searched: bool,
+    },
     Fits {
         node: usize,
         pods: usize,
@@ -90,6 +111,7 @@ enum Found {
         node: usize,
         pods: usize,
         floor: Money,
+        is_searched: bool,
     },
     /// Pods by position on the node, and their classes: new nodes are to be planned for them.
     Open {
@@ -106,6 +128,7 @@ impl Found {
             Found::Fits { node, .. }
             | Found::NoPlace { node, .. }
             | Found::Dearer { node, .. }
+            | Found::Cheaper { node, .. }
             | Found::Open { node, .. } => Some(*node),
         }
     }
@@ -138,7 +161,8 @@ impl Decider {
         let names: FxHashMap<berth_model::Sym, usize> =
             cluster.nodes.iter().enumerate().map(|(at, node)| (node.name, at)).collect();
         let mut scheduler = Scheduler::resume(cluster, universe, scheduler);
-        let mut market = Market::new(cluster, universe, &kept.launching, options);
+        let supply = OnceCell::new();
+        let mut market = Market::new((cluster, &supply), universe, &kept.launching, options, most_plans);
         let found: Vec<Found> = questions
             .iter()
             .map(|question| {
@@ -148,16 +172,17 @@ impl Decider {
                 let Some(again) = queue(cluster, &classes, &known.pods) else { return Found::Unknown };
                 let ids: Vec<ClassId> = again.iter().map(|(_, id)| *id).collect();
                 match scheduler.try_without(node, &ids) {
-                    Some(places) => market.ask(node, &again, &places, question),
+                    Some(places) => market.ask(&mut scheduler, node, (&again, &places), question),
                     None => Found::Unknown,
                 }
             })
             .collect();
+        let mut tally = Tally { plans: market.n_searched(), ..Tally::default() };
+        drop(market);
         let scheduler = scheduler.pause();
         let Some(cluster) = state.last_cluster() else { return Ok(unknown()) };
-        let mut tally = Tally::default();
         let mut planned: FxHashMap<Left, Option<Vec<Launch>>> = FxHashMap::default();
-        let mut supply: Option<Cluster> = None;
+        let mut of_plans: Option<Cluster> = None;
         let mut outlooks = Vec::with_capacity(found.len());
         for found in found {
             if found.node().is_none_or(|node| loses_any(state, cluster, node)) {
@@ -175,9 +200,13 @@ impl Decider {
                     tally.by_bound += 1;
                     Outlook::NoPlace { pods }
                 }
-                Found::Dearer { pods, floor, .. } => {
-                    tally.by_bound += 1;
+                Found::Dearer { pods, floor, is_searched, .. } => {
+                    *(if is_searched { &mut tally.searched } else { &mut tally.by_bound }) += 1;
                     Outlook::Dearer { pods, floor }
+                }
+                Found::Cheaper { pods, nodes, is_searched, .. } => {
+                    *(if is_searched { &mut tally.searched } else { &mut tally.by_packing }) += 1;
+                    Outlook::Cheaper { pods, nodes }
                 }
                 Found::Open { node, pods, left } => {
                     if !planned.contains_key(&left) {
@@ -187,7 +216,7 @@ impl Decider {
                             continue;
                         }
                         tally.plans += 1;
-                        let supply = supply.get_or_insert_with(|| cluster.without_nodes());
+                        let supply = of_plans.get_or_insert_with(|| cluster.without_nodes());
                         let members = pods.iter().filter_map(|&at| cluster.nodes.get(node)?.pods.get(at));
                         planned.insert(
                             left.clone(),
@@ -241,144 +270,6 @@ impl Decider {
         self.kept = Some(kept);
         Ok(least_costs)
     }
-}
-
-/// What may be launched for pods that find no place.
-struct Market<'a> {
-    cluster: &'a Cluster,
-    universe: &'a Universe,
-    floor: Floor<'a>,
-    /// Of free slots, by the price list.
-    floor_on_slots: Floor<'a>,
-    /// Whether the floor is of prices alone.
-    is_of_prices: bool,
-    /// Whether nothing that is not on a node has a say in what is launched: nobody waits for a place, or nodes were launched
-    /// for all who do.
-    nobody_waits: bool,
-    /// Whether new nodes may be planned as if there were no others: no limits count those that are there.
-    is_separable: bool,
-    /// What is left on nodes that come up, which take pods before any is launched.
-    coming_up: Vec<Resources>,
-}
-
-// === impl Market ===
-
-impl<'a> Market<'a> {
-    fn new(cluster: &'a Cluster, universe: &'a Universe, launching: &Launching, options: &Options) -> Self {
-        let (waits, coming_up) = settled(cluster, options);
-        let is_limited = cluster.node_pools.iter().any(|pool| !pool.limits.is_empty() || pool.node_limit.is_some());
-        let has_reservations = cluster.reservations.iter().any(|known| known.phase == Phase::Pending);
-        Market {
-            cluster,
-            universe,
-            floor: Floor::new(cluster, universe, launching, &options.solve),
-            floor_on_slots: Floor::of_slots(cluster, universe, launching, &options.solve),
-            is_of_prices: options.solve.node_cost == Money::ZERO,
-            nobody_waits: !waits && !has_reservations,
-            is_separable: !is_limited && options.solve.max_shares.is_empty(),
-            coming_up,
-        }
-    }
-
-    fn ask(
-        &mut self,
-        node: usize,
-        again: &[(usize, ClassId)],
-        places: &[Option<usize>],
-        question: &Question<'_>,
-    ) -> Found {
-        let mut left: Left = Vec::new();
-        let mut pods = Vec::new();
-        for ((pod, id), place) in again.iter().zip(places) {
-            if place.is_none() {
-                pods.push(*pod);
-                match left.iter_mut().find(|(known, _)| known == id) {
-                    Some((_, count)) => *count += 1,
-                    None => left.push((*id, 1)),
-                }
-            }
-        }
-        if left.is_empty() {
-            return Found::Fits { node, pods: again.len() };
-        }
-        if !self.nobody_waits {
-            return Found::Unknown;
-        }
-        left.sort_unstable();
-        let elsewhere = |id: ClassId| {
-            let requests = self.spec(id).map(|spec| &spec.requests);
-            requests.is_none_or(|requests| self.coming_up.iter().any(|free| requests.fits(free)))
-        };
-        let is_elsewhere = left.iter().any(|(id, _)| elsewhere(*id));
-        let sure: Left = left.iter().filter(|(id, _)| !is_elsewhere || !elsewhere(*id)).copied().collect();
-        let below = question.below;
-        match self.floor.of(&sure) {
-            None => Found::NoPlace { node, pods: pods.len() },
-            Some(floor)
-                if (floor >= below || is_as_good(floor, below))
-                    && !question
-                        .below_on_slots
-                        .is_some_and(|below| self.may_cost_less_on_slots(&sure, floor, below)) =>
-            {
-                Found::Dearer { node, pods: pods.len(), floor }
-            }
-            Some(_)
-                if is_elsewhere
-                    || !self.is_separable
-                    || left.iter().any(|(id, _)| !beside::is_plain(self.cluster, self.universe, *id)) =>
-            {
-                Found::Unknown
-            }
-            Some(_) => Found::Open { node, pods, left },
-        }
-    }
-
-    /// Whether free slots may hold these pods whose list prices add up to less than that. They do not where some of the pods
-    /// need what is paid for.
-    fn may_cost_less_on_slots(&mut self, pods: &Left, floor: Money, below: Money) -> bool {
-        let is_paid = self.is_of_prices && floor > Money::ZERO;
-        !is_paid && self.floor_on_slots.of(pods).is_some_and(|floor| floor < below)
-    }
-
-    fn spec(&self, id: ClassId) -> Option<&'a berth_model::PodSpec> {
-        self.cluster.spec(self.universe.class(id)?.spec)
-    }
-}
-
-/// Whether anybody waits for whom no node was launched, and what is left on nodes that come up beside those who are expected
-/// there.
-fn settled(cluster: &Cluster, options: &Options) -> (bool, Vec<Resources>) {
-    let mut of_pod: FxHashMap<&str, &str> = FxHashMap::default();
-    for (node, pods) in &options.expected {
-        of_pod.extend(pods.iter().map(|pod| (&**pod, &**node)));
-    }
-    let mut taken: FxHashMap<&str, Resources> = FxHashMap::default();
-    let (mut waits, mut name) = (false, String::new());
-    for row in &cluster.pending {
-        let requests = cluster.spec(row.spec).map(|spec| &spec.requests);
-        for run in row.members.iter().filter(|run| !run.is_empty()) {
-            name.clear();
-            name.extend([cluster.symbols.text(row.namespace), "/", &run.name]);
-            let node = of_pod.get(name.as_str()).filter(|_| row.kind == MemberKind::Pod && run.numbers.is_none());
-            match (node, requests) {
-                (Some(node), Some(requests)) => taken.entry(node).or_default().add(requests),
-                _ => waits = true,
-            }
-        }
-    }
-    let left = |node: &berth_model::Node| {
-        let mut left = node.free.clone();
-        if let Some(taken) = taken.get(cluster.symbols.text(node.name)) {
-            left.subtract(taken);
-        }
-        left
-    };
-    (waits, cluster.nodes.iter().filter(|node| node.is_coming_up).map(left).collect())
-}
-
-/// Whether a bound is so near to a price that no saving of note is left: a hundred-thousandth.
-fn is_as_good(floor: Money, below: Money) -> bool {
-    floor.pico() >= below.pico() - below.pico() / 100_000
 }
 
 /// Whether a pod that no controller makes anew would be lost with a node.

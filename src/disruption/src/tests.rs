@@ -20,6 +20,7 @@ mod live;
 mod rolls;
 mod rooms;
 mod survey;
+mod verdicts;
 mod whole;
 
 fn now() -> Time {
@@ -624,7 +625,7 @@ proptest! {
     /// What is told of a node without a whole decision is what a whole decision tells. Where new nodes cost too much, the
     /// reason may be another.
     #[test]
-    fn verdicts_are_those_of_the_full_what_if(cluster in clusters(), slots in 0..2_u32, price in 0..4_i128, ports in 0..3_usize) {
+    fn verdicts_are_those_of_the_full_what_if(cluster in clusters(), slots in 0..2_u32, price in 0..4_i128, ports in 0..3_usize, skew in 0..3_u32) {
         let mut objects = vec![free_pool(&["spot", "on-demand", "reserved"])];
         for (i, (of_type, kind, pods)) in cluster.iter().enumerate() {
             let (name, instance_type) = (format!("n{i}"), ["small", "medium", "large", "huge"][*of_type]);
@@ -637,6 +638,8 @@ proptest! {
                     1 => json!({"nodeSelector": {"karpenter.sh/capacity-type": "on-demand"}}),
                     2 => json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
                         {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"like": "2"}}}]}}}),
+                    _ if skew > 0 => json!({"topologySpreadConstraints": [{"maxSkew": skew, "topologyKey": "topology.kubernetes.io/zone",
+                        "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"like": "3"}}}]}),
                     _ => json!({}),
                 };
                 if cpu <= free {
@@ -656,6 +659,9 @@ proptest! {
             let full = what_if_of(&mut state, node, &options, now()).unwrap();
             match (told, &full) {
                 (Verdict::Unknown, _) | (Verdict::Stays(_), Verdict::Stays(_)) => {}
+                (Verdict::Pays { savings, by_packing: true, .. }, Verdict::Pays { savings: full, .. }) => {
+                    prop_assert!(savings <= full, "{node}: {savings} of {full}");
+                }
                 (told, full) => prop_assert_eq!(told, full, "{}", node),
             }
         }

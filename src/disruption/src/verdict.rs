@@ -12,7 +12,7 @@ use crate::candidate::{Candidate, Reason};
 use crate::prices::{Price, Prices};
 use crate::simulate::{self, Baseline, Replacement, what_if};
 use crate::survey::Survey;
-use crate::worth::{SAVES_NOTHING, below, below_on_slots, cost_of, disrupted, worth};
+use crate::worth::{SAVES_NOTHING, below, below_on_slots, cost_of, disrupted, takes_any_launch, worth};
 
 /// What consolidation would make of a node by itself, every other node staying.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +23,8 @@ pub enum Verdict {
     Pays {
         /// Dollars an hour that are saved; by the list price between slots.
         savings: Money,
+        /// Whether that is what some new nodes save: those of a whole decision mostly save more.
+        by_packing: bool,
         /// How many pods are evicted.
         evictions: usize,
     },
@@ -123,6 +125,7 @@ pub(crate) fn forecasts(
         .map(|candidate| Question {
             node: &candidate.node.key.name,
             below: below(candidate, options),
+            takes_any: takes_any_launch(candidate),
             below_on_slots: below_on_slots(candidate, options, survey),
         })
         .collect();
@@ -147,6 +150,15 @@ pub(crate) fn forecasts(
                 stays("not all pods would schedule: no other node has room, and none could be launched", pods)
             }
             Outlook::Fits { .. } => judged(candidate, Replacement::default(), options, (prices, survey)),
+            Outlook::Cheaper { nodes, .. } => {
+                let price = Price { marginal: nodes.price, list: nodes.price };
+                let replacement = Replacement { n_more: nodes.count as usize, price, ..Replacement::default() };
+                match judged(candidate, replacement, options, (prices, survey)) {
+                    Verdict::Pays { savings, evictions, .. } => Verdict::Pays { savings, by_packing: true, evictions },
+                    // What a whole decision saves more may be enough.
+                    _ => Verdict::Unknown,
+                }
+            }
             Outlook::Launches { launches, .. } => {
                 let mut price = Price::default();
                 for launch in &launches {
@@ -175,7 +187,7 @@ pub(crate) fn judged(
     known: (&Prices, &Survey),
 ) -> Verdict {
     match worth(&[candidate], &mut replacement, options, known) {
-        Ok(worth) => Verdict::Pays { savings: worth.saved(), evictions: candidate.n_evictions },
+        Ok(worth) => Verdict::Pays { savings: worth.saved(), by_packing: false, evictions: candidate.n_evictions },
         Err(reason) => Verdict::Stays(vec![reason]),
     }
 }

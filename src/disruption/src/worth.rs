@@ -110,6 +110,13 @@ pub(crate) fn below(candidate: &Candidate, options: &Options) -> Money {
     cost_of(candidate, options) - disrupted(options.eviction_price, candidate.cost)
 }
 
+/// Whether any new nodes that cost less will do in its place. Spot makes way for spot under conditions, and between slots list
+/// prices count.
+pub(crate) fn takes_any_launch(candidate: &Candidate) -> bool {
+    let is_paid = candidate.price.unwrap_or_default().marginal > Money::ZERO;
+    is_paid && candidate.capacity_type != labels::SPOT
+}
+
 /// What a node costs an hour, and beyond its price. One on a reservation costs nothing: between slots list prices count.
 pub(crate) fn cost_of(candidate: &Candidate, options: &Options) -> Money {
     let price = candidate.price.unwrap_or_default().marginal;

@@ -17,11 +17,7 @@ impl Planner<'_> {
     /// that earlier pods should have been spread over: packs again, knowing it.
     pub(crate) fn pack_over_domains(&mut self) {
         self.forget_chosen();
-        let is_open = |key: Sym| {
-            let asked = self.tables.iter().filter_map(|table| table.open.get(key));
-            asked.into_iter().any(|requirement| requirement.finite_values().is_none())
-        };
-        if !self.universe.counters.iter().any(|counter| is_open(counter.key)) {
+        if !self.has_open_domains() {
             self.pack_once();
             return;
         }
@@ -37,6 +33,15 @@ impl Planner<'_> {
                 return;
             }
         }
+    }
+
+    /// Whether there are counters on a label whose values no NodePool names.
+    pub(crate) fn has_open_domains(&self) -> bool {
+        let is_open = |key: Sym| {
+            let mut asked = self.tables.iter().filter_map(|table| table.open.get(key));
+            asked.any(|requirement| requirement.finite_values().is_none())
+        };
+        self.universe.counters.iter().any(|counter| is_open(counter.key))
     }
 
     fn forget_chosen(&mut self) {

@@ -4,6 +4,9 @@
 //! at least what the requests on them weigh. That is a feasible dual solution of the fractional packing; a grid of
 //! directions gives enough of them.
 
+mod cover;
+
+use std::rc::Rc;
 use std::sync::Arc;
 
 use berth_model::{ClassId, Cluster, Column, ColumnTable, Money, ResourceId, Resources, Universe};
@@ -37,6 +40,7 @@ pub struct Floor<'a> {
     groups: Vec<Vec<FixedBitSet>>,
     group_ids: FxHashMap<Vec<FixedBitSet>, u32>,
     weights: FxHashMap<Vec<u32>, Vec<Weights>>,
+    choices: FxHashMap<cover::Key, Rc<cover::Choices>>,
 }
 
 /// Which columns count as there, and by which price.
@@ -58,6 +62,15 @@ struct Known {
     alone: Option<Money>,
 }
 
+/// What pods ask for together.
+struct Asked {
+    /// The groups of their classes, ascending.
+    groups: Vec<u32>,
+    sum: Resources,
+    /// What the cheapest node for the dearest of them costs.
+    alone: Money,
+}
+
 // === impl Floor ===
 
 impl<'a> Floor<'a> {
@@ -73,6 +86,7 @@ impl<'a> Floor<'a> {
             groups: Vec::new(),
             group_ids: FxHashMap::default(),
             weights: FxHashMap::default(),
+            choices: FxHashMap::default(),
         }
     }
 
@@ -112,20 +126,23 @@ impl<'a> Floor<'a> {
     /// Dollars an hour that new nodes for these pods cost at least, limits and topology aside; `None` where no node could
     /// be launched for some of them.
     pub fn of(&mut self, pods: &[(ClassId, u32)]) -> Option<Money> {
-        let mut alone = Money::ZERO;
-        let mut groups: Vec<u32> = Vec::with_capacity(pods.len());
-        let mut sum = Resources::new();
+        let asked = self.asked(pods)?;
+        let weights = self.weights_of(&asked.groups);
+        let most = weights.iter().map(|weights| weigh(weights, &asked.sum)).fold(0.0, f64::max);
+        Some(asked.alone.max(below(most)))
+    }
+
+    fn asked(&mut self, pods: &[(ClassId, u32)]) -> Option<Asked> {
+        let mut asked = Asked { groups: Vec::with_capacity(pods.len()), sum: Resources::new(), alone: Money::ZERO };
         for &(class, count) in pods.iter().filter(|(_, count)| *count > 0) {
             let known = self.known(class);
-            alone = alone.max(known.alone?);
-            groups.push(known.group);
-            sum.add_times(self.requests(class)?, i64::from(count));
+            asked.alone = asked.alone.max(known.alone?);
+            asked.groups.push(known.group);
+            asked.sum.add_times(self.requests(class)?, i64::from(count));
         }
-        groups.sort_unstable();
-        groups.dedup();
-        let weights = self.weights_of(&groups);
-        let most = weights.iter().map(|weights| weigh(weights, &sum)).fold(0.0, f64::max);
-        Some(alone.max(below(most)))
+        asked.groups.sort_unstable();
+        asked.groups.dedup();
+        Some(asked)
     }
 
     fn requests(&self, class: ClassId) -> Option<&'a Resources> {

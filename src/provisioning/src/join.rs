@@ -92,7 +92,7 @@ impl Planner<'_> {
     }
 
     // The value a node of the planned column would have for a label.
-    fn value_on(&self, table: &ColumnTable, open: &Requirements, planned: usize, key: Sym) -> Option<Sym> {
+    pub(crate) fn value_on(&self, table: &ColumnTable, open: &Requirements, planned: usize, key: Sym) -> Option<Sym> {
         if table.decides(key) {
             return table.values(key).iter().find(|(_, columns)| columns.contains(planned)).map(|(value, _)| *value);
         }

@@ -41,6 +41,7 @@ mod shrink;
 mod slots;
 mod solution;
 mod sparing;
+mod trials;
 
 use berth_model::{Cluster, Resources, Universe};
 
@@ -54,6 +55,7 @@ pub use options::{Effort, Options};
 pub use restrictions::{Restricted, Restriction, RestrictionCost};
 pub use shares::{MaxShare, ShareKey, Taken, ValueShare};
 pub use solution::{Came, Claims, NodePlan, Refusal, Solution, Unschedulable};
+pub use trials::{NewNodes, Trials};
 
 /// Plans a cluster: which pods and Reservations go where, and which nodes are launched for them.
 pub fn solve(cluster: &mut Cluster, options: &Options) -> (Universe, Solution) {

@@ -1,6 +1,6 @@
 //! The state of a solve, and the order in which classes are packed.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use berth_model::{
     ClassId, Cluster, ColumnTable, Constraint, MemberKind, Money, PodClass, PodSpec, Requirement, ResourceId,
     Resources, Snapshot, Sym, Universe,
 };
-use berth_scheduling::{NodeTables, Passage, demands, filter_passages};
+use berth_scheduling::{Demand, NodeTables, Passage, demands, filter_passages};
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 
@@ -53,7 +53,7 @@ pub(crate) struct Planner<'a> {
     /// Why the last search for a cheaper plan stopped, if there was one.
     pub(crate) stop: Option<berth_packing::StopReason>,
     /// What was worked out once and may be asked again.
-    pub(crate) caches: Caches,
+    pub(crate) caches: Caches<'a>,
 }
 
 /// What a packing placed and left. Goes back with the snapshot where a packing is undone.
@@ -69,15 +69,29 @@ pub(crate) struct Tally {
 
 /// What follows from the cluster and the options alone, so no packing makes it stale.
 #[derive(Default)]
-pub(crate) struct Caches {
+pub(crate) struct Caches<'a> {
     /// The columns that are no dearer than any with as much room, by pool and admitted columns.
     pub(crate) frontiers: FxHashMap<(usize, FixedBitSet), Rc<crate::frontier::Frontier>>,
     /// Nodes whose claims could list what minValues asks for within limits, or not.
     pub(crate) listings: RefCell<crate::claims::Listings>,
     /// By class: the weight of the heaviest NodePool that may take it on paid capacity.
     pub(crate) heaviest: FxHashMap<ClassId, u32>,
+    /// By class, where there are no nodes: how its pods may be asked for.
+    prepared: FxHashMap<ClassId, Rc<[Asking<'a>]>>,
     /// Room for intermediate numbers of [`crate::frontier::Frontier::candidates`].
     pub(crate) scratch: Vec<f64>,
+}
+
+/// A class with some of its preferences, and the ways in which pools admit that.
+pub(crate) struct Asking<'a> {
+    demand: Demand,
+    ways: OnceCell<Vec<Prepared<'a>>>,
+}
+
+impl<'a> Asking<'a> {
+    pub(crate) fn ways(&self, planner: &Planner<'a>) -> &[Prepared<'a>] {
+        self.ways.get_or_init(|| Prepared::alternatives(planner, &self.demand))
+    }
 }
 
 impl<'a> Planner<'a> {
@@ -152,7 +166,7 @@ impl<'a> Planner<'a> {
         self.pack_in_order(waiting);
     }
 
-    fn pack_in_order(&mut self, mut waiting: Vec<(ClassId, u32)>) {
+    pub(crate) fn pack_in_order(&mut self, mut waiting: Vec<(ClassId, u32)>) {
         let keys: FxHashMap<ClassId, _> = waiting.iter().map(|&(id, _)| (id, self.order_key(id))).collect();
         loop {
             waiting.sort_by(|(a, _), (b, _)| keys.get(a).cmp(&keys.get(b)));
@@ -204,13 +218,11 @@ impl<'a> Planner<'a> {
     // Places as many as possible with all preferences, the rest with ever fewer.
     fn place_class(&mut self, id: ClassId, count: u32) -> u32 {
         let mut placed = 0;
-        let mut demands = demands(self.cluster, self.universe, id);
-        if self.strategy.drops_preferences {
-            demands.drain(..demands.len().saturating_sub(1));
-        }
-        for demand in demands {
-            for (way, prepared) in Prepared::alternatives(self, &demand).into_iter().enumerate() {
-                let more = self.place(&prepared, count - placed);
+        let all = self.askings(id);
+        let first = if self.strategy.drops_preferences { all.len().saturating_sub(1) } else { 0 };
+        for asking in all.iter().skip(first) {
+            for (way, prepared) in asking.ways(self).iter().enumerate() {
+                let more = self.place(prepared, count - placed);
                 if more > 0 {
                     let placed_as = (prepared.demand.relaxed, way);
                     let known = self.tally.placed_as.entry(id).or_insert(Some(placed_as));
@@ -224,6 +236,19 @@ impl<'a> Planner<'a> {
             }
         }
         placed
+    }
+
+    // From all preferences to none. They are kept where there are no nodes, of which each would list those that admit it.
+    pub(crate) fn askings(&mut self, id: ClassId) -> Rc<[Asking<'a>]> {
+        if let Some(known) = self.caches.prepared.get(&id) {
+            return Rc::clone(known);
+        }
+        let demands = demands(self.cluster, self.universe, id).into_iter();
+        let askings: Rc<[Asking<'a>]> = demands.map(|demand| Asking { demand, ways: OnceCell::new() }).collect();
+        if self.cluster.nodes.is_empty() {
+            self.caches.prepared.insert(id, Rc::clone(&askings));
+        }
+        askings
     }
 
     fn pending(&self) -> impl Iterator<Item = (ClassId, &'a PodClass)> + use<'a> {

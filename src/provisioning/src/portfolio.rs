@@ -61,6 +61,39 @@ const MOST_CLASSES_BY_PERCENT: usize = 16;
 /// preferences given up, cost, list price of the slots used, nodes.
 type Score = (BTreeMap<Reverse<i32>, u64>, u64, u64, i128, i128, u64);
 
+/// The packings of so many classes that [`Effort::Default`] tries, limits and shares aside.
+pub(crate) fn strategies_for(n_classes: usize) -> impl Iterator<Item = Strategy> {
+    strategies().into_iter().take((DEFAULT_BUDGET / n_classes.max(1)).max(1))
+}
+
+/// The packings that are tried, in this order, as many as the budget of work allows.
+fn strategies() -> [Strategy; 19] {
+    let base = Strategy::default();
+    let (constrained, flat) =
+        (Strategy { constrained_first: true, ..base }, Strategy { ignores_priority: true, ..base });
+    [
+        base,
+        constrained,
+        flat,
+        Strategy { large_slots_first: true, ..base },
+        Strategy { shares_with_later: true, ..base },
+        Strategy { by_share: true, ..base },
+        Strategy { drops_preferences: true, ..base },
+        Strategy { never_grows: true, ..base },
+        Strategy { ignores_priority: true, ..constrained },
+        Strategy { large_slots_first: true, ..constrained },
+        Strategy { shares_with_later: true, ..constrained },
+        Strategy { by_share: true, shares_with_later: true, ..base },
+        Strategy { shares_with_later: true, ..flat },
+        Strategy { never_grows: true, ..constrained },
+        Strategy { never_grows: true, by_share: true, ..base },
+        Strategy { large_slots_first: true, shares_with_later: true, ..flat },
+        Strategy { topology_first: true, ..base },
+        Strategy { leaves_room: true, ..base },
+        Strategy { topology_first: true, leaves_room: true, ..flat },
+    ]
+}
+
 impl Planner<'_> {
     /// Packs by the best of the strategies that the effort's budget of work allows, then packs new nodes anew by the
     /// search above them.
@@ -98,7 +131,7 @@ impl Planner<'_> {
     }
 
     // The search's plan is kept if it is better: where it was to place what has no place, if it places more.
-    fn pack_anew(&mut self, effort: Effort, with_left: bool) {
+    pub(crate) fn pack_anew(&mut self, effort: Effort, with_left: bool) {
         let (before, mark) = (self.score(), self.state.mark());
         let tally = self.tally.clone();
         let is_better = self.search(effort, with_left) && {
@@ -174,30 +207,7 @@ impl Planner<'_> {
             Effort::High => HIGH_BUDGET,
         };
         let base = Strategy::default();
-        let (constrained, flat) =
-            (Strategy { constrained_first: true, ..base }, Strategy { ignores_priority: true, ..base });
-        let strategies = [
-            base,
-            constrained,
-            flat,
-            Strategy { large_slots_first: true, ..base },
-            Strategy { shares_with_later: true, ..base },
-            Strategy { by_share: true, ..base },
-            Strategy { drops_preferences: true, ..base },
-            Strategy { never_grows: true, ..base },
-            Strategy { ignores_priority: true, ..constrained },
-            Strategy { large_slots_first: true, ..constrained },
-            Strategy { shares_with_later: true, ..constrained },
-            Strategy { by_share: true, shares_with_later: true, ..base },
-            Strategy { shares_with_later: true, ..flat },
-            Strategy { never_grows: true, ..constrained },
-            Strategy { never_grows: true, by_share: true, ..base },
-            Strategy { large_slots_first: true, shares_with_later: true, ..flat },
-            Strategy { topology_first: true, ..base },
-            Strategy { leaves_room: true, ..base },
-            Strategy { topology_first: true, leaves_room: true, ..flat },
-        ];
-        let mut strategies: Vec<Strategy> = strategies.to_vec();
+        let mut strategies: Vec<Strategy> = strategies().to_vec();
         // Who may go anywhere must not take the share of those who may not.
         let least = if self.shares.is_empty() { 1 } else { 3 };
         if !self.shares.is_empty() {
@@ -292,6 +302,11 @@ impl Planner<'_> {
         self.tally = Tally::default();
         self.remaining = berth_model::Resources::new();
         self.pack();
+        self.finish_packing();
+    }
+
+    /// The cheapest columns for what was packed, and slots where there are.
+    pub(crate) fn finish_packing(&mut self) {
         self.shrink();
         self.match_slots();
         self.shrink();

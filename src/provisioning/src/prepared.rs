@@ -65,11 +65,11 @@ impl<'a> Prepared<'a> {
     }
 
     /// The nodes whose labels and taints admit the demand, in the cluster's order.
-    pub(crate) fn nodes(&self, planner: &Planner<'a>) -> &[usize] {
+    pub(crate) fn nodes(&self, planner: &Planner<'_>) -> &[usize] {
         self.all_nodes(planner)
     }
 
-    fn all_nodes(&self, planner: &Planner<'a>) -> &Rc<[usize]> {
+    fn all_nodes(&self, planner: &Planner<'_>) -> &Rc<[usize]> {
         self.nodes.get_or_init(|| {
             let cluster = planner.cluster;
             let own = [cluster.well_known.hostname, cluster.well_known.field_name];
@@ -91,12 +91,12 @@ impl<'a> Prepared<'a> {
     }
 
     /// Those of them that may have these topology values: of one of the keys that are pinned, only the nodes of its value.
-    pub(crate) fn nodes_at(&self, planner: &Planner<'a>, pins: &Pins) -> Rc<[usize]> {
+    pub(crate) fn nodes_at(&self, planner: &Planner<'_>, pins: &Pins) -> Rc<[usize]> {
         let of_pins = pins.iter().map(|&(key, value)| self.nodes_with(planner, key, value));
         of_pins.min_by_key(|nodes| nodes.len()).unwrap_or_else(|| Rc::clone(self.all_nodes(planner)))
     }
 
-    fn nodes_with(&self, planner: &Planner<'a>, key: Sym, value: Sym) -> Rc<[usize]> {
+    fn nodes_with(&self, planner: &Planner<'_>, key: Sym, value: Sym) -> Rc<[usize]> {
         let mut known = self.nodes_at.borrow_mut();
         let by_value = known.entry(key).or_insert_with(|| {
             let mut by_value: FxHashMap<Sym, Vec<usize>> = FxHashMap::default();

@@ -43,6 +43,6 @@ pub use demand::{Demand, demands};
 pub use node_fit::NodeFit;
 pub use node_tables::NodeTables;
 pub use scheduler::{
-    Assessment, Bindings, Eviction, Expected, Launchable, Paused, Placement, Queue, Scheduler, Step, Trial, Verdict,
-    came, expect_replacements,
+    Assessment, Bindings, Counted, Eviction, Expected, Launchable, Paused, Placement, Queue, Scheduler, Step, Trial,
+    Verdict, came, expect_replacements,
 };

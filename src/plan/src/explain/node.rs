@@ -77,7 +77,7 @@ pub(super) fn explain(mut plan: Plan, object: &ObjectRef) -> Result<Explanation,
 /// What would come of removing the node.
 fn if_it_went(removal: &Removal, story: &mut Explanation) {
     let verdict = match &removal.verdict {
-        Verdict::Pays { savings, evictions } => {
+        Verdict::Pays { savings, evictions, .. } => {
             let pods = if *evictions == 1 { "1 pod is".to_owned() } else { format!("{evictions} pods are") };
             format!("saves ${}/h, and {pods} evicted", rounded(*savings, 4))
         }

@@ -1,6 +1,6 @@
 //! What is said of all that could be launched for a class, and what pods cost at least.
 
-use berth_model::{ClassId, Operator, Requirements, ResourceId, Universe};
+use berth_model::{ClassId, Money, Operator, Requirements, ResourceId, Universe};
 use berth_provisioning::{Considered, Floor, Launching, Options, Raised, consider};
 
 use crate::mk::{World, ZONE, mk_world, pod};
@@ -56,4 +56,6 @@ fn pods_cost_at_least_their_share_of_the_cheapest_nodes() {
     let of = |floor: &mut Floor<'_>, count| floor.of(&[(ClassId(0), count)]).unwrap().dollars();
     assert!((of(&mut floor, 1) - 0.1).abs() < 1e-6, "a whole node for one");
     assert!((of(&mut floor, 3) - 0.225).abs() < 1e-3, "36 of 16 CPUs");
+    let mut may = |cents: i128| floor.may_cost_less(&[(ClassId(0), 3)], Money::from_pico(cents * 10_000_000_000));
+    assert!(!may(25) && !may(30) && may(31), "three whole nodes");
 }

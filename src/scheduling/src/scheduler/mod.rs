@@ -45,7 +45,7 @@ pub use assess::{Assessment, Verdict};
 pub use bindings::Bindings;
 pub use expected::Expected;
 pub use follow::Step;
-pub use paused::{Paused, Trial};
+pub use paused::{Counted, Paused, Trial};
 pub use placements::{Placement, came};
 pub use queue::Queue;
 pub use replace::expect_replacements;

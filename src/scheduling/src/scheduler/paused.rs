@@ -1,7 +1,7 @@
 //! A scheduler between two decisions: what it knows of nodes, groups and classes is kept, and brought up to date by what has
 //! changed meanwhile. A decision is tried out and taken back: it is the cluster that says what came of it.
 
-use berth_model::{ClassId, Cluster, Mark, Snapshot, Universe};
+use berth_model::{ClassId, Cluster, CounterId, Mark, Snapshot, Sym, Universe};
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 
@@ -45,6 +45,17 @@ pub struct Trial {
     pub left: Vec<(ClassId, u32)>,
     /// Where the others go, by name, in order of rows of the input.
     pub placements: Vec<Placement>,
+}
+
+/// Pods of one counter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Counted {
+    /// Which.
+    pub counter: CounterId,
+    /// Domains with pods, and how many; none of host names.
+    pub domains: Vec<(Sym, u32)>,
+    /// Pods anywhere.
+    pub total: u32,
 }
 
 impl<'a> Scheduler<'a> {
@@ -169,6 +180,30 @@ impl<'a> Scheduler<'a> {
             return None;
         }
         self.places_aside(node, again).or_else(|| self.places_by_trial(node, again))
+    }
+
+    /// What counters would count if the pods of a node went, and of those that come again some came to other nodes: class and
+    /// node. Everything is taken back.
+    pub fn counted_without(&mut self, node: usize, again: &[(ClassId, usize)], counters: &[CounterId]) -> Vec<Counted> {
+        if counters.is_empty() {
+            return Vec::new();
+        }
+        let mark = self.state.mark();
+        for pod in 0..self.cluster.nodes.get(node).map_or(0, |node| node.pods.len()) {
+            self.tables.count_off(&mut self.state, node, pod);
+        }
+        for &(id, place) in again {
+            self.tables.bind(&mut self.state, id, place);
+        }
+        let counted = |&counter: &CounterId| Counted {
+            counter,
+            domains: self.state.domains(counter).collect(),
+            total: self.state.total(counter),
+        };
+        let counted = counters.iter().map(counted).collect();
+        self.state.rollback(mark);
+        self.state.forget(mark);
+        counted
     }
 
     // By indexes as they are, beside which the few nodes that change are looked at one by one; `None` where some class does
