@@ -289,18 +289,19 @@ fn who_is_kept_off_is_told_for_whom_it_waits() {
 #[test]
 fn nobody_gives_way_to_the_next_of_a_pod_that_runs_yet() {
     let owner = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "1", "controller": true}]);
-    let owned = |priority: i32| json!({"metadata": {"ownerReferences": owner}, "spec": {"priority": priority}});
+    let of_priority = |priority: i32| json!({"metadata": {"ownerReferences": owner}, "spec": {"priority": priority}});
     let objects = |high: Object| {
         vec![
             going_away(in_zone("leaving", "a")),
             mk_node("full", "1", &json!({})),
             high,
-            mk_pod("low", "1", on("full", owned(0), false)),
+            mk_pod("low", "1", on("full", of_priority(0), false)),
         ]
     };
     let running =
-        decide(&mut state_of(&objects(mk_pod("high", "1", on("leaving", owned(1000), false)))), &full(), NOW).unwrap();
+        decide(&mut state_of(&objects(mk_pod("high", "1", on("leaving", of_priority(1000), false)))), &full(), NOW)
+            .unwrap();
     assert_eq!(running.evictions, []);
-    let waiting = decide(&mut state_of(&objects(mk_pod("high", "1", owned(1000)))), &full(), NOW).unwrap();
+    let waiting = decide(&mut state_of(&objects(mk_pod("high", "1", of_priority(1000)))), &full(), NOW).unwrap();
     assert_eq!(waiting.evictions, [Eviction { pod: pod_ref("low"), node: node_ref("full") }]);
 }
