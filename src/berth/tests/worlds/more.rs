@@ -296,14 +296,14 @@ pub(crate) async fn gate_off_and_on(world: &mut World) {
     world.run(6).await;
     assert_eq!(world.fleet().await, fleet(&[("m5.xlarge", "cr-web", 2)]));
     world.kill_berths();
-    world.start_berth_with(&["--feature-gates", "ReservedCapacity=false"]);
+    world.start_berth_with(&["--feature-gates", "ReservedCapacity=false"]).await;
     world.scale("web", 9).await;
     world.run(9).await;
     // What runs on slots stays there, and nothing new comes to them.
     assert_eq!(world.n_on_slots().await, 2, "{:?}", world.fleet().await);
     assert_eq!(world.claims().await.len(), 3);
     world.kill_berths();
-    world.start_berth();
+    world.start_berth().await;
     world.scale("web", 12).await;
     world.run(12).await;
     assert_eq!((world.n_on_slots().await, world.claims().await.len()), (3, 4), "{:?}", world.fleet().await);
@@ -311,7 +311,7 @@ pub(crate) async fn gate_off_and_on(world: &mut World) {
 
 pub(crate) async fn never_joins(world: &mut World) {
     world.kill_berths();
-    world.start_berth_with(&["--registration-timeout", "10"]);
+    world.start_berth_with(&["--registration-timeout", "10"]).await;
     world.set_class(None, "1h").await;
     world.create::<NodePool>(pool("web", &["on-demand"])).await;
     world.create_in::<Deployment>(web("web", 1)).await;
