@@ -79,6 +79,7 @@ impl Core {
     /// Does what was decided.
     pub(super) fn carry_out(&mut self, decision: &Decision, now: Timestamp) {
         self.bind_all(decision, now);
+        self.note_provided(decision, now);
         let mut n_put_off = 0;
         let mut spend = if decision.launches.is_empty() { Spend::new() } else { self.spend_for_ceilings() };
         for launch in &decision.launches {
