@@ -22,7 +22,7 @@ use crate::world::World;
 type Scenario = for<'a> fn(&'a mut World) -> LocalBoxFuture<'a, ()>;
 
 /// Those that wait: for heartbeats to be missed, for the next count of slots, for an end. They are played where they are asked for.
-pub(crate) const SLOW: [&str; 8] = [
+pub(crate) const SLOW: [&str; 9] = [
     "an instance vanishes",
     "each capacity type, and where it falls back to",
     "a Reservation expires",
@@ -31,10 +31,11 @@ pub(crate) const SLOW: [&str; 8] = [
     "the gate off and on while reserved nodes run",
     "a node never joins",
     "a leader loses its Lease",
+    "nodes that Karpenter made",
 ];
 
 /// All of them, by name.
-pub(crate) const ALL: [(&str, Scenario); 26] = [
+pub(crate) const ALL: [(&str, Scenario); 27] = [
     ("scale from zero, slots first", |world| slots_first(world).boxed_local()),
     ("a reservation shared by two NodePools", |world| shared_reservation(world).boxed_local()),
     ("a count lowered beforehand", |world| lowered_count(world).boxed_local()),
@@ -59,6 +60,7 @@ pub(crate) const ALL: [(&str, Scenario); 26] = [
     ("Berth is killed while it launches", |world| killed_midway(world).boxed_local()),
     ("two Berths of which one leads", |world| two_berths(world).boxed_local()),
     ("a leader loses its Lease", |world| leader_loses_lease(world).boxed_local()),
+    ("nodes that Karpenter made", |world| more::hydration(world).boxed_local()),
     ("a spot instance is taken back", |world| more::spot_interruption(world).boxed_local()),
     ("an instance vanishes", |world| instance_vanishes(world).boxed_local()),
 ];

@@ -9,6 +9,8 @@ mod consistent;
 mod consolidate;
 mod drain;
 pub(crate) mod drift;
+pub(crate) mod hash;
+mod hydrate;
 mod initialize;
 mod interrupt;
 mod launch;
@@ -38,6 +40,7 @@ use crate::view::{PodName, PodRecord, Table};
 use crate::write::{Op, Write};
 
 pub(crate) use drain::{Eviction, Manner};
+pub(crate) use hydrate::has_foreign_hash;
 pub(crate) use initialize::is_ready;
 pub(crate) use launch::TOKEN_ANNOTATION;
 pub(crate) use memory::{Launch, Memory, Verdict};
@@ -161,6 +164,9 @@ pub(crate) fn step(facts: &Facts<'_>) -> Todo {
             "resourceVersion": claim.metadata.resource_version,
             "finalizers": with_finalizer(&claim.metadata),
         }})));
+    }
+    if let Some(write) = hydrate::step(facts) {
+        return Todo::write(write);
     }
     // Whoever deletes the node means its instance.
     if facts.nodes.iter().any(|node| node.metadata.deletion_timestamp.is_some()) {

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::view::Table;
 
+mod hydrate;
 mod terminate;
 
 pub(crate) fn at(seconds: i64) -> Timestamp {
@@ -36,6 +37,8 @@ struct Scene {
     now: i64,
 }
 
+/// The label that names the node class.
+const CLASS: &str = "berth.sh/fakenodeclass";
 const LAG: Duration = Duration::from_secs(5);
 
 impl Scene {
@@ -49,7 +52,8 @@ impl Scene {
         });
         let metadata = json!({
             "name": "c", "uid": "uid-c", "resourceVersion": "7", "creationTimestamp": text(0),
-            "finalizers": [labels::TERMINATION_FINALIZER], "labels": {labels::NODEPOOL: "web"},
+            "finalizers": [labels::TERMINATION_FINALIZER], "labels": {labels::NODEPOOL: "web", CLASS: "default"},
+            "annotations": {labels::NODEPOOL_HASH_VERSION: hash::HASH_VERSION},
         });
         let types = json!([{"name": "small", "resources": {"cpu": "2", "memory": "4Gi"}, "offerings": [{
             "Price": 0.1, "Requirements": [
@@ -104,7 +108,7 @@ impl Scene {
 
     fn node(mut self, change: &Value) -> Self {
         let mut node = json!({
-            "metadata": {"name": "n", "uid": "uid-n", "resourceVersion": "9"},
+            "metadata": {"name": "n", "uid": "uid-n", "resourceVersion": "9", "labels": {CLASS: "default"}},
             "spec": {"providerID": "fake:///i-1", "taints": [{"key": labels::UNREGISTERED_TAINT, "effect": "NoExecute"}]},
             "status": {"conditions": [{"type": "Ready", "status": "True"}], "allocatable": {"cpu": "2"}},
         });
@@ -374,7 +378,8 @@ fn a_node_gets_all_that_its_claim_promises_in_one_write() {
     let (kind, _, patch) = scene.write();
     assert_eq!(kind, Kind::Node);
     assert_eq!(patch["metadata"]["resourceVersion"], "9");
-    assert_eq!(patch["metadata"]["labels"], json!({labels::NODEPOOL: "web", labels::REGISTERED: "true"}));
+    let wanted = json!({labels::NODEPOOL: "web", labels::REGISTERED: "true", CLASS: "default"});
+    assert_eq!(patch["metadata"]["labels"], wanted);
     assert_eq!(patch["metadata"]["finalizers"], json!([labels::TERMINATION_FINALIZER]));
     assert_eq!(patch["metadata"]["ownerReferences"][0]["uid"], "uid-c");
     let keys: Vec<&Value> = patch["spec"]["taints"].as_array().unwrap().iter().map(|taint| &taint["key"]).collect();
