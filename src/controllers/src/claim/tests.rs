@@ -33,6 +33,7 @@ struct Scene {
     last_pod_event: Option<i64>,
     health: Option<repair::Health>,
     repair_policies: Vec<RepairPolicy>,
+    adoption: ReservationAdoption,
     timings: Timings,
     now: i64,
 }
@@ -78,6 +79,7 @@ impl Scene {
             last_pod_event: None,
             health: None,
             repair_policies: policies(&[("Ready", "False", 1800), ("Ready", "Unknown", 1800)]),
+            adoption: ReservationAdoption::Never,
             timings: Timings::default(),
             now: 1,
         }
@@ -161,6 +163,7 @@ impl Scene {
             memory: &self.memory,
             interruption: self.interruption.as_ref(),
             unplaced: std::collections::BTreeSet::new(),
+            adoption: self.adoption,
             with_reserved: true,
             health: self.health,
             repair_policies: &self.repair_policies,
@@ -244,6 +247,24 @@ fn instance(id: &str) -> Instance {
 }
 
 // Launch.
+
+#[test]
+fn who_may_be_on_slots_joins_the_group_where_the_cloud_has_one() {
+    let mut scene = Scene::new().with_token(1);
+    scene.memory.own_token = Some("uid-c.1".to_owned());
+    let mut joins = |adoption, capacity_types: &[&str]| {
+        let mut pool = pool("0s");
+        pool.spec.template.spec.requirements = serde_json::from_value(json!([
+            {"key": labels::CAPACITY_TYPE, "operator": "In", "values": capacity_types}]))
+        .unwrap();
+        (scene.pool, scene.adoption) = (Some(pool), adoption);
+        let Question::Create(request) = scene.question() else { panic!("a launch") };
+        request.joins_group
+    };
+    assert!(joins(ReservationAdoption::Group, &["on-demand", "reserved"]));
+    assert!(!joins(ReservationAdoption::Group, &["on-demand"]), "it would take a slot from others");
+    assert!(!joins(ReservationAdoption::Relabel, &["on-demand", "reserved"]));
+}
 
 #[test]
 fn the_finalizer_comes_before_anything_else() {
