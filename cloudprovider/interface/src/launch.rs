@@ -46,6 +46,12 @@ pub struct LaunchRequest {
     pub tags: BTreeMap<String, String>,
     /// What the machine gets at its first boot, in the form that the provider's node class asks for.
     pub user_data: Option<String>,
+    /// Whether the instance belongs to the group of reservations that the node class may use: bought on demand, it takes
+    /// whichever slot is free of theirs, now or later. Set by callers of a provider of [`ReservationAdoption::Group`] alone.
+    ///
+    /// [`ReservationAdoption::Group`]: crate::ReservationAdoption::Group
+    #[serde(default)]
+    pub joins_group: bool,
 }
 
 /// Which NodeClaim.

@@ -85,7 +85,8 @@ pub enum ReservationAdoption {
     /// The cloud counts it by itself ([`ReservationMatching::Open`]); [`Instance::reservation`](crate::Instance) then
     /// names the reservation, and Berth relabels the node.
     Relabel,
-    /// The instance was launched into a group of reservations, and uses whichever of the group has a free slot.
+    /// One that was [launched into the group](crate::LaunchRequest::joins_group) of reservations uses whichever of them has a
+    /// free slot; [`Instance::reservation`](crate::Instance) then names it, and Berth relabels the node.
     Group,
 }
 

@@ -11,7 +11,7 @@ use berth_catalogue::{CapacityType, Catalogue};
 use berth_cloudprovider::conformance::{Subject, run};
 use berth_cloudprovider::{
     CloudError, CloudProvider, LaunchRequest, LaunchTarget, LaunchToken, NodeClaimKey, OfferingKey, ProviderId,
-    ReservationMatching,
+    ReservationAdoption, ReservationMatching,
 };
 use berth_cloudprovider_fake::cloud::{CloudConfig, CloudFaults, FakeCloud, FakeReservation, NODE_CLASS, NodeClass};
 use berth_cloudprovider_remote::{RemoteCloud, Server};
@@ -121,6 +121,7 @@ fn quick(faults: CloudFaults) -> FakeCloud {
         shutdown_delay: short,
         consistency_lag: short * 2,
         faults,
+        adoption: ReservationAdoption::Group,
         ..CloudConfig::default()
     };
     // The whole catalogue takes a while to go over the wire each time, without optimisation.
@@ -147,7 +148,7 @@ async fn a_cloud_keeps_its_promises_behind_its_server() {
         let (_server, remote) = serve(&cloud).await;
         let report = run(&Behind { cloud, remote, faults, n_reservations: Mutex::new(0) }, "run").await;
         assert!(report.broken.is_empty() && report.skipped.is_empty(), "{report}");
-        assert_eq!(report.kept.len(), 20);
+        assert_eq!(report.kept.len(), 21);
     }
 }
 
@@ -176,6 +177,7 @@ fn request() -> LaunchRequest {
         startup_taints: Vec::new(),
         tags: BTreeMap::new(),
         user_data: None,
+        joins_group: false,
     }
 }
 

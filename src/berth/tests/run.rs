@@ -7,24 +7,13 @@ mod common;
 #[path = "common/process.rs"]
 mod process;
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
-
 use berth_api::NodeClaim;
 use common::berth;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::ListParams;
-use process::{Process, client, folder, line_with, until};
-
-fn get(address: &str, path: &str) -> String {
-    let mut socket = TcpStream::connect(address).unwrap();
-    write!(socket, "GET {path} HTTP/1.1\r\nHost: berth\r\nConnection: close\r\n\r\n").unwrap();
-    let mut answer = String::new();
-    socket.read_to_string(&mut answer).unwrap();
-    answer
-}
+use process::{Process, client, folder, get, line_with, until};
 
 #[tokio::test]
 async fn pods_of_another_process_get_nodes_and_the_lease_is_given_back() {

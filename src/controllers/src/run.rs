@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use crate::claim::Question;
 use crate::clock::Clock;
-use crate::core::{Answer, Asked, Core, Effect, Input, Job, Look};
+use crate::core::{Answer, Asked, Core, Effect, Input, Job, Look, LooksFor};
 use crate::dry::DryRun;
 use crate::fence::Fence;
 use crate::kind::NamedObject;
@@ -140,7 +140,7 @@ impl Controllers {
                 core.measure_decision(launches, start.elapsed().as_secs_f64());
             }
             if let Some(look) = core.take_look() {
-                outside.look(look);
+                outside.look(look, core.looks_for());
             }
             if let Some(asked) = core.take_asked(self.clock.now()) {
                 outside.solve(asked);
@@ -153,8 +153,7 @@ impl Controllers {
             let input = tokio::select! {
                 biased;
                 Some(asked) = asked(&mut reporter) => {
-                    let mut metrics = aside(|| core.metrics(self.clock.now()));
-                    metrics.extend(outside.counts.metrics());
+                    let metrics = aside(|| core.metrics(&outside.counts, self.clock.now()));
                     // Whoever asked may have gone.
                     drop(asked.send(metrics));
                     continue;
@@ -237,7 +236,7 @@ struct Outside {
     counts: Counts,
 }
 
-/// A request that was answered: how long it took, and of a call of the cloud which it was.
+/// What was answered: how long it took, and which call of the cloud it was, or what a look at the nodes was for.
 struct Done {
     input: Input,
     seconds: f64,
@@ -269,7 +268,7 @@ impl Outside {
     }
 
     /// Has a look at the nodes, in a thread of its own.
-    fn look(&mut self, look: Box<Look>) {
+    fn look(&mut self, look: Box<Look>, looks_for: LooksFor) {
         self.under_way.push(Box::pin(async move {
             let start = Instant::now();
             let found = if has_threads() {
@@ -277,7 +276,8 @@ impl Outside {
             } else {
                 Some(look.run())
             };
-            Done { input: Input::Found(Box::new(found)), seconds: start.elapsed().as_secs_f64(), method: "" }
+            let seconds = start.elapsed().as_secs_f64();
+            Done { input: Input::Found(Box::new(found)), seconds, method: looks_for.as_str() }
         }));
     }
 
@@ -342,7 +342,11 @@ impl Outside {
                 }
                 self.calls.finish(job.clone());
             }
-            Input::Observed(_) | Input::Found(_) | Input::Solved(_) | Input::Tick => {}
+            Input::Found(_) => {
+                let labels = [("consolidation_type", method), ("reason", method)];
+                self.counts.measure(Measured::Looks, &labels, seconds);
+            }
+            Input::Observed(_) | Input::Solved(_) | Input::Tick => {}
         }
         Some(input)
     }

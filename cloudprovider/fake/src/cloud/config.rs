@@ -28,7 +28,7 @@ pub struct CloudConfig {
     pub spot_notice: Duration,
     /// How long before the end of a capacity block its instances get notice and it serves no more launches.
     pub block_notice: Duration,
-    /// How a running instance comes under a reservation. `Group` is not modelled and acts as `Never`.
+    /// How a running instance comes under a reservation. All reservations are one group.
     pub adoption: ReservationAdoption,
     /// What becomes of instances that a reservation has no slot for any more, as its count was lowered or others use more.
     pub excess: Excess,

@@ -7,7 +7,7 @@ use berth_api::{ResourceList, labels};
 use berth_catalogue::{CapacityType, InstanceTypeEntry, OfferingEntry, RequirementEntry, label as offered};
 use berth_cloudprovider::{
     CloudError, Instance, InstanceState, LaunchRequest, LaunchTarget, Launched, OfferingKey, ProviderId,
-    ReservationState, Result,
+    ReservationAdoption, ReservationState, Result,
 };
 use berth_quantity::Quantity;
 use jiff::Timestamp;
@@ -52,7 +52,10 @@ impl World {
             return Err(CloudError::invalid("node_class", format!("is not ready: {reason}: {message}")));
         }
         let allotted = match &request.target {
-            LaunchTarget::Paid(offerings) => self.allot_paid(&class, offerings, now)?,
+            LaunchTarget::Paid(offerings) => {
+                let joins_group = request.joins_group && self.config.adoption == ReservationAdoption::Group;
+                self.allot_paid(&class, offerings, joins_group, now)?
+            }
             LaunchTarget::Reserved { reservation, instance_type, zone } => {
                 self.allot_slot(&class, reservation, instance_type, zone.as_deref(), now)?
             }
@@ -60,7 +63,13 @@ impl World {
         Ok(self.make(request, &class, allotted, now))
     }
 
-    fn allot_paid(&self, class: &NodeClass, offerings: &[OfferingKey], now: Timestamp) -> Result<Allotted> {
+    fn allot_paid(
+        &self,
+        class: &NodeClass,
+        offerings: &[OfferingKey],
+        joins_group: bool,
+        now: Timestamp,
+    ) -> Result<Allotted> {
         let mut exhausted = Vec::new();
         for offering in offerings {
             let zone = offering.zone.as_deref();
@@ -68,11 +77,11 @@ impl World {
                 && self.instance_type(class, &offering.instance_type).is_some_and(|entry| {
                     entry.offerings.iter().any(|own| !is_reserved(own) && key_of(&entry.name, own) == *offering)
                 });
-            let open = (is_offered && offering.capacity_type == CapacityType::OnDemand)
-                .then(|| self.open_reservation(&offering.instance_type, zone, now))
+            let serving = (is_offered && offering.capacity_type == CapacityType::OnDemand)
+                .then(|| self.serving_reservation(&offering.instance_type, zone, joins_group, now))
                 .flatten();
-            // A slot is capacity of its own: an open reservation serves even where on-demand has none left.
-            if let Some(reservation) = open {
+            // A slot is capacity of its own: it serves even where on-demand has none left.
+            if let Some(reservation) = serving {
                 let offering = OfferingKey { capacity_type: CapacityType::Reserved, ..offering.clone() };
                 return Ok(Allotted { offering, reservation: Some(reservation), stock: None, exhausted });
             }

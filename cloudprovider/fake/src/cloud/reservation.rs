@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use super::clock::earlier;
 use super::config::Excess;
 use super::events::CloudEvent;
-use super::world::{Timer, World};
+use super::world::{Record, Timer, World};
 
 /// A capacity reservation that the cloud has sold: what a FakeCapacityReservation object says.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -128,12 +128,18 @@ impl World {
         reserved.definition.total.saturating_sub(reserved.definition.used_by_others).saturating_sub(members)
     }
 
-    /// An open reservation that serves a launch which did not ask for one.
-    pub(super) fn open_reservation(&self, instance_type: &str, zone: Option<&str>, now: Timestamp) -> Option<String> {
+    /// A reservation that serves a launch which did not ask for one: an open one, or for who joins the group any.
+    pub(super) fn serving_reservation(
+        &self,
+        instance_type: &str,
+        zone: Option<&str>,
+        joins_group: bool,
+        now: Timestamp,
+    ) -> Option<String> {
         self.reservations
             .iter()
             .find(|(id, reserved)| {
-                reserved.definition.matching == ReservationMatching::Open
+                (joins_group || reserved.definition.matching == ReservationMatching::Open)
                     && reserved.definition.holds(instance_type, zone)
                     && self.reservation_state(reserved, now) == ReservationState::Active
                     && self.free_slots(id, reserved) > 0
@@ -142,7 +148,7 @@ impl World {
     }
 
     /// Does what a reservation's state asks for: its end lets go of instances, a block's notice warns them, and free
-    /// slots of an open one take in running instances where the cloud does so.
+    /// slots take in running instances where the cloud does so.
     pub(super) fn settle_reservation(&mut self, id: &str, now: Timestamp) {
         let Some(reserved) = self.reservations.get(id).cloned() else { return };
         let is_block = reserved.definition.kind == ReservationKind::CapacityBlock;
@@ -187,24 +193,22 @@ impl World {
 
     fn adopt(&mut self, id: &str, reserved: &Reserved, now: Timestamp) {
         let is_open = reserved.definition.matching == ReservationMatching::Open;
-        if !is_open || self.config.adoption != ReservationAdoption::Relabel {
-            return;
-        }
-        let fits = |instance: &berth_cloudprovider::Instance| {
-            instance.state.is_alive()
+        let may_be_taken_in = |record: &Record| match self.config.adoption {
+            ReservationAdoption::Never => false,
+            ReservationAdoption::Relabel => is_open,
+            ReservationAdoption::Group => record.request.joins_group,
+        };
+        let fits = |record: &&Record| {
+            let instance = &record.truth;
+            may_be_taken_in(record)
+                && instance.state.is_alive()
                 && instance.reservation.is_none()
                 && instance.offering.capacity_type == CapacityType::OnDemand
                 && reserved.definition.holds(&instance.offering.instance_type, instance.offering.zone.as_deref())
         };
         let free = usize::try_from(self.free_slots(id, reserved)).unwrap_or(usize::MAX);
-        let running: Vec<ProviderId> = self
-            .machines
-            .values()
-            .map(|record| &record.truth)
-            .filter(|instance| fits(instance))
-            .take(free)
-            .map(|instance| instance.provider_id.clone())
-            .collect();
+        let running: Vec<ProviderId> =
+            self.machines.values().filter(fits).take(free).map(|record| record.truth.provider_id.clone()).collect();
         for instance in running {
             self.assign(&instance, Some(id), now);
         }

@@ -33,6 +33,7 @@ fn request(number: u32, target: LaunchTarget) -> LaunchRequest {
         startup_taints: Vec::new(),
         tags: BTreeMap::new(),
         user_data: None,
+        joins_group: false,
     }
 }
 

@@ -30,6 +30,7 @@ pub(super) fn request(subject: &dyn Subject, run: &str, name: &str, target: Laun
         startup_taints: Vec::new(),
         tags: BTreeMap::from([("purpose".to_owned(), "conformance".to_owned())]),
         user_data: None,
+        joins_group: false,
     })
 }
 

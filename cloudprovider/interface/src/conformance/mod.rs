@@ -83,7 +83,7 @@ pub(crate) type Outcome<T = ()> = Result<T, Failure>;
 /// Plays every scene, one after another. `run` distinguishes the tokens of one run from another's on the same cloud.
 pub async fn run(subject: &dyn Subject, run: &str) -> Report {
     let mut report = Report::default();
-    let scenes: [(&'static str, BoxFuture<'_, Outcome>); 20] = [
+    let scenes: [(&'static str, BoxFuture<'_, Outcome>); 21] = [
         ("a launched instance is what was asked for", Box::pin(launches::is_what_was_asked(subject, run))),
         ("the same token is the same instance", Box::pin(launches::same_token_same_instance(subject, run))),
         ("the same token side by side launches once", Box::pin(launches::same_token_side_by_side(subject, run))),
@@ -104,6 +104,7 @@ pub async fn run(subject: &dyn Subject, run: &str) -> Report {
         ("no count hides a launch that it did not see", Box::pin(slots::counts_are_safe(subject, run))),
         ("a reservation may hold more than its slots", Box::pin(slots::over_allocated(subject, run))),
         ("an open reservation is used by who did not ask", Box::pin(slots::used_unasked(subject, run))),
+        ("a slot that comes later takes in who is of the group", Box::pin(slots::taken_in_later(subject, run))),
     ];
     for (name, scene) in scenes {
         match scene.await {

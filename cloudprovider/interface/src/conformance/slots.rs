@@ -5,9 +5,9 @@ use std::time::Duration;
 use berth_catalogue::CapacityType;
 use futures::future::join_all;
 
-use super::caller::{broken, clear, create, paid, request, reservation, slot};
+use super::caller::{broken, clear, create, get, paid, request, reservation, slot};
 use super::{Failure, Outcome, Subject, expect};
-use crate::{CloudError, Instance, LaunchRequest, ProviderId};
+use crate::{CloudError, Instance, LaunchRequest, ProviderId, ReservationAdoption};
 
 /// Requests for slots of one reservation, and its id.
 async fn scene(
@@ -114,10 +114,48 @@ pub(super) async fn over_allocated(subject: &dyn Subject, run: &str) -> Outcome 
     clear(subject, &launched).await
 }
 
+/// One of the two offerings, on demand.
+fn on_demand(subject: &dyn Subject) -> Outcome<crate::OfferingKey> {
+    let offerings = subject.offerings().into_iter();
+    let mut on_demand = offerings.filter(|own| own.capacity_type == CapacityType::OnDemand);
+    on_demand.next().ok_or(Failure::Skip)
+}
+
+pub(super) async fn taken_in_later(subject: &dyn Subject, run: &str) -> Outcome {
+    if subject.provider().reservation_adoption() != ReservationAdoption::Group {
+        return Err(Failure::Skip);
+    }
+    let offering = on_demand(subject)?;
+    let mut launched = Vec::new();
+    for (name, joins_group) in [("alone", false), ("group", true)] {
+        let request = request(subject, run, name, paid(std::slice::from_ref(&offering)))?;
+        let request = LaunchRequest { joins_group, ..request };
+        launched.push(create(subject, &request).await.map_err(|error| broken("create", &error))?.instance);
+    }
+    let id = subject.reserve(&offering, 2).await.ok_or(Failure::Skip)?;
+    lag(subject).await;
+    let mut under = Vec::new();
+    for instance in &launched {
+        let found = get(subject, &instance.provider_id).await.map_err(|error| broken("get", &error))?;
+        under.push((found.reservation, found.offering.capacity_type));
+    }
+    // Slots of earlier reservations may be free, too.
+    let [(None, CapacityType::OnDemand), (Some(taken), CapacityType::Reserved)] = under.as_slice() else {
+        return Err(Failure::Broken(format!(
+            "beside two slots of {id}, one of no group and one of it are under {under:?}"
+        )));
+    };
+    let shown = reservation(subject, taken).await?;
+    expect(shown.includes.contains(&launched[1].provider_id), || {
+        format!("{} used slots are shown, by {:?}", shown.used, shown.includes)
+    })?;
+    clear(subject, &launched).await?;
+    subject.resize(&id, 0).await;
+    Ok(())
+}
+
 pub(super) async fn used_unasked(subject: &dyn Subject, run: &str) -> Outcome {
-    let [first, second] = subject.offerings();
-    let on_demand = |own: &&crate::OfferingKey| own.capacity_type == CapacityType::OnDemand;
-    let offering = [&first, &second].into_iter().find(on_demand).ok_or(Failure::Skip)?.clone();
+    let offering = on_demand(subject)?;
     let id = subject.reserve_openly(&offering, Some(1)).await.ok_or(Failure::Skip)?;
     let mut launched = Vec::new();
     for name in ["open-0", "open-1"] {

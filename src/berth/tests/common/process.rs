@@ -2,7 +2,8 @@
 #![allow(dead_code, unreachable_pub, reason = "shared by test binaries that each use a part of it")]
 #![allow(clippy::unwrap_used, clippy::panic)] // Helpers are not test functions to clippy.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -55,6 +56,15 @@ pub fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::create_dir_all(&folder).unwrap();
     folder
+}
+
+/// The whole answer to a GET of a plain HTTP server.
+pub fn get(address: &str, path: &str) -> String {
+    let mut socket = TcpStream::connect(address).unwrap();
+    write!(socket, "GET {path} HTTP/1.1\r\nHost: berth\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).unwrap();
+    answer
 }
 
 /// A client of a kubeconfig's cluster.

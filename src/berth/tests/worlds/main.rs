@@ -13,6 +13,7 @@ mod observer;
 #[path = "../common/process.rs"]
 mod process;
 mod scenarios;
+mod way;
 mod world;
 
 use world::World;
@@ -40,7 +41,7 @@ async fn play_all(mut world: World) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_scenarios_play_on_the_in_memory_server() {
-    play_all(World::in_memory().await).await;
+    play_all(World::in_memory("in memory").await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -50,4 +51,18 @@ async fn the_scenarios_play_on_a_real_control_plane() {
     } else {
         eprintln!("no testenv: run hack/testenv/build.sh first");
     }
+}
+
+/// The same as the scene of a lost Lease, by one who does not see that it is lost.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_berth_that_keeps_no_fence_is_found() {
+    let mut world = World::in_memory("without a fence").await;
+    world.clear().await;
+    scenarios::lose_lease(&mut world, way::LeaseWay::Pretended).await;
+    world.scale("web", 14).await;
+    world
+        .comes("what may never be", async |world| {
+            world.violations().iter().any(|seen| seen.contains("does not lead and writes"))
+        })
+        .await;
 }

@@ -1,5 +1,6 @@
 //! More scenarios: capacity types, Reservations, daemons, stock-outs, and nodes that never join.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use berth_api::{NodeClaim, NodePool, Reservation, ReservationPhase, labels};
@@ -296,14 +297,14 @@ pub(crate) async fn gate_off_and_on(world: &mut World) {
     world.run(6).await;
     assert_eq!(world.fleet().await, fleet(&[("m5.xlarge", "cr-web", 2)]));
     world.kill_berths();
-    world.start_berth_with(&["--feature-gates", "ReservedCapacity=false"]);
+    world.start_berth_with(&["--feature-gates", "ReservedCapacity=false"]).await;
     world.scale("web", 9).await;
     world.run(9).await;
     // What runs on slots stays there, and nothing new comes to them.
     assert_eq!(world.n_on_slots().await, 2, "{:?}", world.fleet().await);
     assert_eq!(world.claims().await.len(), 3);
     world.kill_berths();
-    world.start_berth();
+    world.start_berth().await;
     world.scale("web", 12).await;
     world.run(12).await;
     assert_eq!((world.n_on_slots().await, world.claims().await.len()), (3, 4), "{:?}", world.fleet().await);
@@ -311,7 +312,7 @@ pub(crate) async fn gate_off_and_on(world: &mut World) {
 
 pub(crate) async fn never_joins(world: &mut World) {
     world.kill_berths();
-    world.start_berth_with(&["--registration-timeout", "10"]);
+    world.start_berth_with(&["--registration-timeout", "10"]).await;
     world.set_class(None, "1h").await;
     world.create::<NodePool>(pool("web", &["on-demand"])).await;
     world.create_in::<Deployment>(web("web", 1)).await;
@@ -326,4 +327,71 @@ pub(crate) async fn never_joins(world: &mut World) {
         .await;
     world.set_class(None, "0s").await;
     world.run(1).await;
+}
+
+/// What Karpenter, or an earlier Berth, would have left of a NodePool, its NodeClaims and nodes: a hash of another version, and no
+/// label of the node class.
+async fn make_foreign(world: &World, class: &str) {
+    let hash = json!({"karpenter.sh/nodepool-hash": "1", "karpenter.sh/nodepool-hash-version": "v3"});
+    let without = json!({"metadata": {"labels": {class: null}}});
+    let foreign = json!({"metadata": {"labels": {class: null}, "annotations": hash}});
+    let params = PatchParams::default();
+    let pools = Api::<NodePool>::all(world.client.clone());
+    pools.patch("web", &params, &Patch::Merge(json!({"metadata": {"annotations": hash}}))).await.unwrap();
+    for claim in world.claims().await {
+        let claims = Api::<NodeClaim>::all(world.client.clone());
+        claims.patch(claim.metadata.name.as_deref().unwrap(), &params, &Patch::Merge(&foreign)).await.unwrap();
+    }
+    for node in world.nodes().await {
+        let nodes = Api::<Node>::all(world.client.clone());
+        nodes.patch(node.metadata.name.as_deref().unwrap(), &params, &Patch::Merge(&without)).await.unwrap();
+    }
+}
+
+pub(crate) async fn hydration(world: &mut World) {
+    let class = "berth.sh/fakenodeclass";
+    world.create::<NodePool>(pool("web", &["on-demand"])).await;
+    world.create_in::<Deployment>(web("web", 6)).await;
+    world.run(6).await;
+    let names = |claims: Vec<NodeClaim>| claims.into_iter().filter_map(|claim| claim.metadata.name).collect::<Vec<_>>();
+    let before = names(world.claims().await);
+    world.kill_berths();
+    make_foreign(world, class).await;
+    world.start_berth().await;
+    let hash = async |world: &World| {
+        let pool = Api::<NodePool>::all(world.client.clone()).get("web").await.unwrap();
+        let annotations = pool.metadata.annotations.unwrap_or_default();
+        let has = |key: &str| annotations.get(key).cloned();
+        (has("karpenter.sh/nodepool-hash"), has("karpenter.sh/nodepool-hash-version"))
+    };
+    world
+        .comes("labels and hashes", async |world| {
+            let (of_pool, version) = hash(world).await;
+            let is_labelled = |all: Option<&BTreeMap<String, String>>| {
+                all.and_then(|all| all.get(class)).is_some_and(|own| own == "default")
+            };
+            let is_whole = |claim: &NodeClaim| {
+                let annotations = claim.metadata.annotations.clone().unwrap_or_default();
+                is_labelled(claim.metadata.labels.as_ref())
+                    && annotations.get("karpenter.sh/nodepool-hash") == of_pool.as_ref()
+                    && annotations.get("karpenter.sh/nodepool-hash-version") == version.as_ref()
+            };
+            version.as_deref() == Some("berth-v1")
+                && world.claims().await.iter().all(is_whole)
+                && world.nodes().await.iter().all(|node| is_labelled(node.metadata.labels.as_ref()))
+        })
+        .await;
+    // Nobody drifts for it, and everybody does when the template changes.
+    tokio::time::sleep(Duration::from_secs(15)).await;
+    assert_eq!(names(world.claims().await), before);
+    let patch = json!({"spec": {"template": {"metadata": {"labels": {"team": "web"}}}}});
+    let pools = Api::<NodePool>::all(world.client.clone());
+    pools.patch("web", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    world
+        .comes("other nodes", async |world| {
+            let now = names(world.claims().await);
+            !now.is_empty() && now.iter().all(|name| !before.contains(name))
+        })
+        .await;
+    world.run(6).await;
 }

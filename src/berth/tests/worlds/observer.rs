@@ -1,4 +1,5 @@
-//! States what may never be seen, whoever dies and restarts: by watches of the API server, and by what the cloud lists.
+//! States what may never be seen, whoever dies and restarts: by watches of the API server, by what the cloud lists, and by
+//! what each Berth writes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -16,6 +17,8 @@ use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client};
 use tokio::task::JoinSet;
 
+use crate::way::Reigns;
+
 #[derive(Clone, Default)]
 struct Seen(Arc<Mutex<Vec<String>>>);
 
@@ -31,6 +34,8 @@ impl Seen {
 /// Watches until it is dropped.
 pub(crate) struct Observer {
     seen: Seen,
+    /// Who led, and who wrote.
+    pub(crate) reigns: Reigns,
     _tasks: JoinSet<()>,
 }
 
@@ -45,11 +50,12 @@ impl Observer {
         tasks.spawn(slots(client.clone(), seen.clone()));
         tasks.spawn(evictions(client.clone(), seen.clone()));
         tasks.spawn(instances(client, cloud, seen.clone()));
-        Self { seen, _tasks: tasks }
+        Self { seen, reigns: Reigns::default(), _tasks: tasks }
     }
 
     /// What was seen.
     pub(crate) fn violations(&self) -> Vec<String> {
+        self.reigns.judge().into_iter().for_each(|wrong| self.seen.add(wrong));
         self.seen.0.lock().unwrap().clone()
     }
 }

@@ -17,12 +17,13 @@ use kube::api::{DeleteParams, PostParams};
 use serde_json::{Value, json};
 
 use crate::more;
+use crate::way::LeaseWay;
 use crate::world::World;
 
 type Scenario = for<'a> fn(&'a mut World) -> LocalBoxFuture<'a, ()>;
 
 /// Those that wait: for heartbeats to be missed, for the next count of slots, for an end. They are played where they are asked for.
-pub(crate) const SLOW: [&str; 7] = [
+pub(crate) const SLOW: [&str; 9] = [
     "an instance vanishes",
     "each capacity type, and where it falls back to",
     "a Reservation expires",
@@ -30,10 +31,12 @@ pub(crate) const SLOW: [&str; 7] = [
     "a volume of a zone",
     "the gate off and on while reserved nodes run",
     "a node never joins",
+    "a leader loses its Lease",
+    "nodes that Karpenter made",
 ];
 
 /// All of them, by name.
-pub(crate) const ALL: [(&str, Scenario); 25] = [
+pub(crate) const ALL: [(&str, Scenario); 27] = [
     ("scale from zero, slots first", |world| slots_first(world).boxed_local()),
     ("a reservation shared by two NodePools", |world| shared_reservation(world).boxed_local()),
     ("a count lowered beforehand", |world| lowered_count(world).boxed_local()),
@@ -57,6 +60,8 @@ pub(crate) const ALL: [(&str, Scenario); 25] = [
     ("preemption waits for its victims", |world| preemption(world).boxed_local()),
     ("Berth is killed while it launches", |world| killed_midway(world).boxed_local()),
     ("two Berths of which one leads", |world| two_berths(world).boxed_local()),
+    ("a leader loses its Lease", |world| leader_loses_lease(world).boxed_local()),
+    ("nodes that Karpenter made", |world| more::hydration(world).boxed_local()),
     ("a spot instance is taken back", |world| more::spot_interruption(world).boxed_local()),
     ("an instance vanishes", |world| instance_vanishes(world).boxed_local()),
 ];
@@ -258,7 +263,7 @@ async fn killed_midway(world: &mut World) {
     world.create_in::<Deployment>(web("web", 14)).await;
     world.comes("a launch", async |world| !world.claims().await.is_empty()).await;
     world.kill_berths();
-    world.start_berth();
+    world.start_berth().await;
     world.run(14).await;
     world
         .comes("as many instances as claims", async |world| {
@@ -283,7 +288,7 @@ async fn two_berths(world: &mut World) {
     world.create_in::<Deployment>(web("web", 6)).await;
     world.run(6).await;
     let first = leader(world).await;
-    world.start_berth();
+    world.start_berth().await;
     // The second stands by, and works once the first is gone.
     world.scale("web", 9).await;
     world.run(9).await;
@@ -294,6 +299,37 @@ async fn two_berths(world: &mut World) {
     let second = leader(world).await;
     assert!(second != first && !second.is_empty(), "{first}, then {second}");
     assert_eq!(world.n_on_slots().await, 4, "{:?}", world.fleet().await);
+}
+
+/// Six pods run, and the Lease goes from one Berth to another, as the first cannot reach it. Who led first.
+pub(crate) async fn lose_lease(world: &mut World, lease: LeaseWay) -> String {
+    world.create::<NodePool>(pool("web", &["on-demand", "reserved"])).await;
+    world.create_in::<Deployment>(web("web", 6)).await;
+    world.run(6).await;
+    let first = leader(world).await;
+    world.start_berth().await;
+    world.berths[0].set_lease(lease);
+    world
+        .comes("another leader", async |world| {
+            let now = leader(world).await;
+            now != first && !now.is_empty()
+        })
+        .await;
+    first
+}
+
+async fn leader_loses_lease(world: &mut World) {
+    let first = lose_lease(world, LeaseWay::Closed).await;
+    world.scale("web", 14).await;
+    world.run(14).await;
+    assert_eq!(world.n_on_slots().await, 4, "{:?}", world.fleet().await);
+    // It stands by, and works again once the other is gone.
+    world.berths[0].set_lease(LeaseWay::Open);
+    drop(world.berths.remove(1));
+    world.scale("web", 9).await;
+    world.comes("the first again", async |world| leader(world).await == first).await;
+    world.run(9).await;
+    world.comes("no node too many", async |world| world.claims().await.len() <= 4).await;
 }
 
 async fn instance_vanishes(world: &mut World) {

@@ -21,6 +21,7 @@ use serde_json::{Value, json};
 
 use crate::observer::Observer;
 use crate::process::{Process, client, folder, line_with};
+use crate::way::{LeaseWay, Way};
 
 /// How long anything may take; a bound, not a measure.
 const PATIENCE: Duration = Duration::from_secs(240);
@@ -31,13 +32,21 @@ pub(crate) struct World {
     pub(crate) client: Client,
     pub(crate) cloud: RemoteCloud,
     /// The Berths that run.
-    pub(crate) berths: Vec<Process>,
+    pub(crate) berths: Vec<Berth>,
+    /// How many were started.
+    n_berths: usize,
     observer: Observer,
     kubeconfig: PathBuf,
     cloud_address: String,
     _cloud: Process,
     // The last to go.
     _cluster: Cluster,
+}
+
+/// A Berth that runs.
+pub(crate) struct Berth {
+    process: Process,
+    way: Way,
 }
 
 /// What serves the Kubernetes API; it ends with this.
@@ -57,15 +66,23 @@ impl Drop for Testenv {
     }
 }
 
+// === impl Berth ===
+
+impl Berth {
+    pub(crate) fn set_lease(&self, lease: LeaseWay) {
+        self.way.set_lease(lease);
+    }
+}
+
 // === impl World ===
 
 impl World {
-    pub(crate) async fn in_memory() -> Self {
-        let kubeconfig = folder("worlds-in-memory").join("kubeconfig");
+    pub(crate) async fn in_memory(name: &'static str) -> Self {
+        let kubeconfig = folder(&format!("worlds-{}", name.replace(' ', "-"))).join("kubeconfig");
         let _ = std::fs::remove_file(&kubeconfig);
         let mut cluster = Process::start(&["sandbox", "--without-berth", "--kubeconfig", kubeconfig.to_str().unwrap()]);
         line_with(cluster.0.stdout.take().unwrap(), "kubectl --kubeconfig");
-        Self::around("in memory", Cluster::InMemory(cluster), kubeconfig).await
+        Self::around(name, Cluster::InMemory(cluster), kubeconfig).await
     }
 
     /// `None` where there is no binary of it.
@@ -138,6 +155,7 @@ impl World {
             client,
             cloud: remote,
             berths,
+            n_berths: 0,
             observer,
             kubeconfig,
             cloud_address,
@@ -147,19 +165,23 @@ impl World {
     }
 
     /// Starts one more Berth.
-    pub(crate) fn start_berth(&mut self) {
-        self.start_berth_with(&[]);
+    pub(crate) async fn start_berth(&mut self) {
+        self.start_berth_with(&[]).await;
     }
 
     /// The same, with more flags.
-    pub(crate) fn start_berth_with(&mut self, flags: &[&str]) {
-        let path = self.kubeconfig.to_str().unwrap();
+    pub(crate) async fn start_berth_with(&mut self, flags: &[&str]) {
+        let (n, name) = (self.berths.len(), self.name.replace(' ', "-"));
+        let own = folder(&format!("worlds-{name}-berths/{}", self.n_berths));
+        self.n_berths += 1;
+        let way = Way::open(client(&self.kubeconfig).await, self.observer.reigns.clone(), &own).await;
+        let path = way.kubeconfig.to_str().unwrap();
         let args = ["run", "--kubeconfig", path, "--provider", "fake", "--cloud-address", &self.cloud_address];
-        let n = self.berths.len();
-        let log = folder("worlds-logs").join(format!("{}-{n}.log", self.name.replace(' ', "-")));
+        let log = folder("worlds-logs").join(format!("{name}-{n}.log"));
         let log = std::fs::File::options().create(true).append(true).open(log).unwrap();
         let args = [&args[..], &["--scheduler-names", "*", "--log-level", "debug"], flags].concat();
-        self.berths.push(Process::start_with(&args, log.into()));
+        let process = Process::start_with(&args, log.into());
+        self.berths.push(Berth { process, way });
     }
 
     /// Kills every Berth, without a word.
@@ -176,7 +198,7 @@ impl World {
         let played = self.berths.len() == 1;
         if !played {
             self.kill_berths();
-            self.start_berth();
+            self.start_berth().await;
         }
         delete_all::<PodDisruptionBudget>(&Api::default_namespaced(self.client.clone())).await;
         delete_all::<Deployment>(&Api::default_namespaced(self.client.clone())).await;
@@ -194,9 +216,9 @@ impl World {
         // asks at once.
         if played {
             for berth in self.berths.drain(..) {
-                assert_eq!(berth.terminate(), 0);
+                assert_eq!(berth.process.terminate(), 0);
             }
-            self.start_berth();
+            self.start_berth().await;
         }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use berth_api::{NodeClaimStatus, Operator, Requirement, labels};
-use berth_cloudprovider::{Instance, LaunchRequest, LaunchToken, NodeClaimKey};
+use berth_cloudprovider::{Instance, LaunchRequest, LaunchToken, NodeClaimKey, ReservationAdoption};
 use serde_json::json;
 
 use super::conditions::{self, Status};
@@ -128,7 +128,29 @@ fn create(facts: &Facts<'_>, token: LaunchToken) -> Todo {
         startup_taints: claim.spec.startup_taints.clone(),
         tags: BTreeMap::new(),
         user_data: None,
+        joins_group: joins_group(facts),
     }))
+}
+
+/// Whether the instance may come under a reservation later, where the cloud does that by group.
+fn joins_group(facts: &Facts<'_>) -> bool {
+    let requirements = match facts.pool {
+        Some(pool) => &pool.spec.template.spec.requirements,
+        None => &facts.claim.spec.requirements,
+    };
+    facts.adoption == ReservationAdoption::Group && facts.with_reserved && admit_reserved(requirements)
+}
+
+/// Whether nodes of these requirements may be on reserved capacity.
+pub(crate) fn admit_reserved(requirements: &[Requirement]) -> bool {
+    requirements.iter().all(|requirement| {
+        let names = requirement.values.iter().any(|value| value == labels::RESERVED);
+        match requirement.operator {
+            Operator::In if requirement.key == labels::CAPACITY_TYPE => names,
+            Operator::NotIn if requirement.key == labels::CAPACITY_TYPE => !names,
+            _ => true,
+        }
+    })
 }
 
 /// Writes what was launched: labels first, so that a launched NodeClaim has them.

@@ -9,6 +9,8 @@ mod consistent;
 mod consolidate;
 mod drain;
 pub(crate) mod drift;
+pub(crate) mod hash;
+mod hydrate;
 mod initialize;
 mod interrupt;
 mod launch;
@@ -23,7 +25,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use berth_api::{NodeClaim, NodeClaimStatus, NodeClassRef, NodePool, labels};
-use berth_cloudprovider::{Interruption, LaunchRequest, ProviderId, RepairPolicy};
+use berth_cloudprovider::{Interruption, LaunchRequest, ProviderId, RepairPolicy, ReservationAdoption};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::storage::v1::VolumeAttachment;
@@ -38,8 +40,9 @@ use crate::view::{PodName, PodRecord, Table};
 use crate::write::{Op, Write};
 
 pub(crate) use drain::{Eviction, Manner};
+pub(crate) use hydrate::has_foreign_hash;
 pub(crate) use initialize::is_ready;
-pub(crate) use launch::TOKEN_ANNOTATION;
+pub(crate) use launch::{TOKEN_ANNOTATION, admit_reserved};
 pub(crate) use memory::{Launch, Memory, Verdict};
 pub(crate) use target::{Offers, planned_offering};
 pub(crate) use terminate::{cordon, ended_instance, is_disruption};
@@ -67,6 +70,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) interruption: Option<&'a Interruption>,
     /// Where its instance will be taken back: pods of its node whose next place is not ready.
     pub(crate) unplaced: BTreeSet<PodName>,
+    /// How an instance can come under a reservation later.
+    pub(crate) adoption: ReservationAdoption,
     /// The gate `ReservedCapacity`.
     pub(crate) with_reserved: bool,
     /// With the gate `NodeRepair`, and where its node is broken: the nodes of its NodePool.
@@ -161,6 +166,9 @@ pub(crate) fn step(facts: &Facts<'_>) -> Todo {
             "resourceVersion": claim.metadata.resource_version,
             "finalizers": with_finalizer(&claim.metadata),
         }})));
+    }
+    if let Some(write) = hydrate::step(facts) {
+        return Todo::write(write);
     }
     // Whoever deletes the node means its instance.
     if facts.nodes.iter().any(|node| node.metadata.deletion_timestamp.is_some()) {

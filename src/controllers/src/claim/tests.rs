@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::view::Table;
 
+mod hydrate;
 mod terminate;
 
 pub(crate) fn at(seconds: i64) -> Timestamp {
@@ -32,10 +33,13 @@ struct Scene {
     last_pod_event: Option<i64>,
     health: Option<repair::Health>,
     repair_policies: Vec<RepairPolicy>,
+    adoption: ReservationAdoption,
     timings: Timings,
     now: i64,
 }
 
+/// The label that names the node class.
+const CLASS: &str = "berth.sh/fakenodeclass";
 const LAG: Duration = Duration::from_secs(5);
 
 impl Scene {
@@ -49,7 +53,8 @@ impl Scene {
         });
         let metadata = json!({
             "name": "c", "uid": "uid-c", "resourceVersion": "7", "creationTimestamp": text(0),
-            "finalizers": [labels::TERMINATION_FINALIZER], "labels": {labels::NODEPOOL: "web"},
+            "finalizers": [labels::TERMINATION_FINALIZER], "labels": {labels::NODEPOOL: "web", CLASS: "default"},
+            "annotations": {labels::NODEPOOL_HASH_VERSION: hash::HASH_VERSION},
         });
         let types = json!([{"name": "small", "resources": {"cpu": "2", "memory": "4Gi"}, "offerings": [{
             "Price": 0.1, "Requirements": [
@@ -74,6 +79,7 @@ impl Scene {
             last_pod_event: None,
             health: None,
             repair_policies: policies(&[("Ready", "False", 1800), ("Ready", "Unknown", 1800)]),
+            adoption: ReservationAdoption::Never,
             timings: Timings::default(),
             now: 1,
         }
@@ -104,7 +110,7 @@ impl Scene {
 
     fn node(mut self, change: &Value) -> Self {
         let mut node = json!({
-            "metadata": {"name": "n", "uid": "uid-n", "resourceVersion": "9"},
+            "metadata": {"name": "n", "uid": "uid-n", "resourceVersion": "9", "labels": {CLASS: "default"}},
             "spec": {"providerID": "fake:///i-1", "taints": [{"key": labels::UNREGISTERED_TAINT, "effect": "NoExecute"}]},
             "status": {"conditions": [{"type": "Ready", "status": "True"}], "allocatable": {"cpu": "2"}},
         });
@@ -157,6 +163,7 @@ impl Scene {
             memory: &self.memory,
             interruption: self.interruption.as_ref(),
             unplaced: std::collections::BTreeSet::new(),
+            adoption: self.adoption,
             with_reserved: true,
             health: self.health,
             repair_policies: &self.repair_policies,
@@ -240,6 +247,24 @@ fn instance(id: &str) -> Instance {
 }
 
 // Launch.
+
+#[test]
+fn who_may_be_on_slots_joins_the_group_where_the_cloud_has_one() {
+    let mut scene = Scene::new().with_token(1);
+    scene.memory.own_token = Some("uid-c.1".to_owned());
+    let mut joins = |adoption, capacity_types: &[&str]| {
+        let mut pool = pool("0s");
+        pool.spec.template.spec.requirements = serde_json::from_value(json!([
+            {"key": labels::CAPACITY_TYPE, "operator": "In", "values": capacity_types}]))
+        .unwrap();
+        (scene.pool, scene.adoption) = (Some(pool), adoption);
+        let Question::Create(request) = scene.question() else { panic!("a launch") };
+        request.joins_group
+    };
+    assert!(joins(ReservationAdoption::Group, &["on-demand", "reserved"]));
+    assert!(!joins(ReservationAdoption::Group, &["on-demand"]), "it would take a slot from others");
+    assert!(!joins(ReservationAdoption::Relabel, &["on-demand", "reserved"]));
+}
 
 #[test]
 fn the_finalizer_comes_before_anything_else() {
@@ -374,7 +399,8 @@ fn a_node_gets_all_that_its_claim_promises_in_one_write() {
     let (kind, _, patch) = scene.write();
     assert_eq!(kind, Kind::Node);
     assert_eq!(patch["metadata"]["resourceVersion"], "9");
-    assert_eq!(patch["metadata"]["labels"], json!({labels::NODEPOOL: "web", labels::REGISTERED: "true"}));
+    let wanted = json!({labels::NODEPOOL: "web", labels::REGISTERED: "true", CLASS: "default"});
+    assert_eq!(patch["metadata"]["labels"], wanted);
     assert_eq!(patch["metadata"]["finalizers"], json!([labels::TERMINATION_FINALIZER]));
     assert_eq!(patch["metadata"]["ownerReferences"][0]["uid"], "uid-c");
     let keys: Vec<&Value> = patch["spec"]["taints"].as_array().unwrap().iter().map(|taint| &taint["key"]).collect();

@@ -15,7 +15,7 @@ use berth_state::{ObjectRef, State};
 use jiff::Timestamp;
 
 use super::{Core, Job};
-use crate::clock::after;
+use crate::clock::{after, elapsed};
 
 /// The replica is told of so many objects in one go.
 const TOLD_AT_A_TIME: usize = 2_000;
@@ -36,6 +36,8 @@ pub(super) struct Aside {
     /// While nobody asks it.
     replica: Option<Replica>,
     under_way: Option<UnderWay>,
+    /// When that was asked.
+    since: Option<Timestamp>,
     /// Whether everything is to be converted, or looked at, again.
     is_stale: bool,
     /// How often in a row what was converted elsewhere and adopted did not help.
@@ -221,6 +223,13 @@ impl Core {
         self.aside.is_some()
     }
 
+    /// How long the decision that is being made takes already, and whether it may launch.
+    pub(super) fn unfinished(&self, now: Timestamp) -> Option<(bool, Duration)> {
+        let aside = self.aside.as_ref()?;
+        let Some(UnderWay::Decision { launches }) = aside.under_way else { return None };
+        Some((launches, elapsed(aside.since?, now)))
+    }
+
     /// A decision is to be made elsewhere; false where nothing is decided there.
     pub(super) fn want_decision(&mut self, launches: bool) -> bool {
         let Some(aside) = &mut self.aside else { return false };
@@ -360,6 +369,7 @@ impl Core {
     fn ask_replica(&mut self, replica: Replica, question: Question, under_way: UnderWay, now: Timestamp) -> Box<Asked> {
         if let Some(aside) = &mut self.aside {
             aside.under_way = Some(under_way);
+            aside.since = Some(now);
         }
         let problem = replica.begin(&mut self.state);
         Box::new(Asked { problem, question, now })

@@ -51,6 +51,7 @@ impl Core {
             memory,
             interruption: provider_id.and_then(|id| self.interrupted.get(id)),
             unplaced,
+            adoption: self.provider.reservation_adoption(),
             with_reserved: self.options.convert.reserved_capacity,
             health,
             repair_policies: &repair_policies,

@@ -4,13 +4,16 @@ use std::collections::BTreeMap;
 
 use berth_api::labels;
 use berth_decisions::quantities;
+use berth_disruption::{Budgets, PoolNodes};
 use berth_model::{Cluster, Node, Resources};
 use berth_quantity::Quantity;
 use jiff::Timestamp;
 
 use super::Core;
-use crate::claim::conditions;
-use crate::metrics::{Labels, Metric, Values};
+use super::disruption::REASONS;
+use crate::claim::{conditions, is_ready};
+use crate::clock::elapsed;
+use crate::metrics::{Counts, Labels, Metric, Values};
 use crate::view::pool_of;
 
 /// Sums by labels.
@@ -18,24 +21,31 @@ type Sums = BTreeMap<Labels, f64>;
 
 impl Core {
     /// All that is counted, measured and known now.
-    pub(crate) fn metrics(&mut self, now: Timestamp) -> Vec<Metric> {
-        let mut all = self.counts.metrics();
+    pub(crate) fn metrics(&mut self, others: &Counts, now: Timestamp) -> Vec<Metric> {
+        let mut all = self.counts.metrics_with(others);
         let is_synced = f64::from(u8::from(self.view.is_synced()));
         all.push(gauge(
             "karpenter_cluster_state_synced",
             "1 once everything was listed",
             one(Labels::new(), is_synced),
         ));
+        let unsynced = self.unsynced_since.filter(|_| !self.view.is_synced()).map_or(0.0, |since| age(since, now));
+        all.push(gauge(
+            "karpenter_cluster_state_unsynced_time_seconds",
+            "For how long not everything was listed",
+            one(Labels::new(), unsynced),
+        ));
         if !self.view.is_synced() {
             return all;
         }
         all.extend(self.pool_metrics());
+        all.extend(self.disruption_metrics(now));
         all.extend(self.node_metrics(now));
-        all.extend(self.pod_metrics());
+        all.extend(self.pod_metrics(now));
+        all.extend(self.scheduler_metrics(now));
         all.extend(self.slot_metrics());
         self.count_slot_time(now);
         all.extend(self.slot_time_metrics());
-        all.retain(|metric| !metric.is_empty());
         all
     }
 
@@ -71,6 +81,11 @@ impl Core {
             gauge("karpenter_nodepools_usage", "What the nodes of a NodePool have", usage),
             gauge("karpenter_nodepools_limit", "What the nodes of a NodePool may have at most", limits),
             gauge(
+                "karpenter_nodepools_cost_total",
+                "What the nodes of a NodePool cost in dollars an hour, as berth_nodepools_cost_dollars_per_hour",
+                cost.clone(),
+            ),
+            gauge(
                 "berth_nodepools_cost_dollars_per_hour",
                 "What the nodes of a NodePool cost; reserved instances are paid for anyhow and count nothing",
                 cost,
@@ -104,11 +119,20 @@ impl Core {
                 add(in_all.entry(vec![resource]).or_default(), asked, has);
             }
         }
+        let mut oldest = Sums::new();
+        for node in self.view.nodes.values() {
+            let value = |key: &str| node.metadata.labels.as_ref().and_then(|all| all.get(key)).cloned();
+            let labels = NODE_LABELS.iter().map(|(name, key)| (*name, value(key).unwrap_or_default())).collect();
+            let own = node.metadata.creation_timestamp.as_ref().map_or(0.0, |created| age(created.0, now));
+            let known: &mut f64 = oldest.entry(labels).or_default();
+            *known = (*known).max(own);
+        }
         let share = |times: f64| move |(labels, [asked, has]): (Labels, [f64; 2])| (labels, times * asked / has);
         let has_some = |(_, [_, has]): &(Labels, [f64; 2])| *has > 0.0;
         let nodes = "karpenter_cluster_state_node_count";
         vec![
             gauge(nodes, "Nodes that there are", one(Labels::new(), n_nodes)),
+            gauge("karpenter_nodes_current_lifetime_seconds", "The age of the oldest node", oldest),
             gauge("karpenter_nodes_allocatable", "What pods may use of nodes, summed up", allocatable),
             gauge("karpenter_nodes_total_pod_requests", "What pods on nodes request, summed up", requests),
             gauge(
@@ -124,12 +148,16 @@ impl Core {
         ]
     }
 
-    fn pod_metrics(&self) -> Vec<Metric> {
-        let (mut sums, mut waiting) = (Sums::new(), 0.0);
+    fn pod_metrics(&self, now: Timestamp) -> Vec<Metric> {
+        let (mut sums, mut waiting, mut longest) = (Sums::new(), 0.0, [0.0_f64; 2]);
         for pod in self.state.pods() {
             let phase = pod.phase().unwrap_or("Pending").to_owned();
             let node = pod.node();
-            waiting += f64::from(u8::from(node.is_none() && phase == "Pending"));
+            let waits = [node.is_none() && phase == "Pending", phase == "Pending"];
+            waiting += f64::from(u8::from(waits[0]));
+            for (longest, waits) in longest.iter_mut().zip(waits) {
+                *longest = (*longest).max(pod.created().filter(|_| waits).map_or(0.0, |since| age(since, now)));
+            }
             let node = node.and_then(|name| self.view.nodes.get(name));
             let known = node.and_then(|node| node.metadata.labels.as_ref());
             let value = |key: &str| known.and_then(|all| all.get(key)).cloned().unwrap_or_default();
@@ -139,13 +167,95 @@ impl Core {
         }
         let refused = f64::from(u32::try_from(self.n_refused).unwrap_or(u32::MAX));
         let provisioner = || vec![("controller", "provisioner".to_owned())];
+        let [unbound, unstarted] = longest.map(|seconds| one(Labels::new(), seconds));
         vec![
             gauge("karpenter_pods_state", "Pods by phase and by what their node is, summed up", sums),
+            gauge(
+                "karpenter_pods_unbound_time_seconds",
+                "How long the pod has waited for a node that has waited longest, since its creation",
+                unbound,
+            ),
+            gauge(
+                "karpenter_pods_unstarted_time_seconds",
+                "How long the pod has not run that has waited longest, since its creation",
+                unstarted,
+            ),
             gauge("karpenter_scheduler_queue_depth", "Pods without a node", one(provisioner(), waiting)),
             gauge(
                 "karpenter_scheduler_unschedulable_pods_count",
                 "Pods for which the last decision knew no node",
                 one(provisioner(), refused),
+            ),
+        ]
+    }
+
+    fn scheduler_metrics(&self, now: Timestamp) -> Vec<Metric> {
+        let unfinished = self.unfinished(now);
+        let unfinished = [("provisioner", true), ("scheduler", false)].map(|(controller, launches)| {
+            let own = unfinished.filter(|(known, _)| *known == launches);
+            (vec![("controller", controller.to_owned())], own.map_or(0.0, |(_, since)| since.as_secs_f64()))
+        });
+        let ignored = self.state.refused().filter(|known| known.key.kind == berth_state::Kind::Pod).count();
+        vec![
+            gauge(
+                "karpenter_scheduler_unfinished_work_seconds",
+                "How long the decision takes already that is being made",
+                unfinished.into(),
+            ),
+            gauge(
+                "karpenter_scheduler_ignored_pods_count",
+                "Pods that cannot be used as they are written",
+                one(Labels::new(), number_of(ignored)),
+            ),
+        ]
+    }
+
+    /// What budgets let be disrupted, and what could be.
+    fn disruption_metrics(&self, now: Timestamp) -> Vec<Metric> {
+        let mut nodes: BTreeMap<&str, PoolNodes> = BTreeMap::new();
+        for claim in self.view.claims.values().filter(|claim| Self::initialized(claim)) {
+            let all = claim.status.as_ref().map(|status| &status.conditions[..]).unwrap_or_default();
+            let Some(pool) = pool_of(&claim.metadata) else { continue };
+            if conditions::is_true(all, conditions::INSTANCE_TERMINATING) {
+                continue;
+            }
+            let name = claim.metadata.name.as_deref().unwrap_or_default();
+            let own = nodes.entry(pool).or_default();
+            own.total += 1;
+            let is_off = claim.metadata.deletion_timestamp.is_some()
+                || self.disrupting.takes(name)
+                || self.node_of(claim).is_none_or(|node| !is_ready(node));
+            own.off += usize::from(is_off);
+        }
+        let (mut allowed, mut off) = (Sums::new(), Sums::new());
+        for (name, pool) in self.view.pools.iter() {
+            let own = nodes.get(name.as_str()).copied().unwrap_or_default();
+            // Budgets that cannot be read allow nothing.
+            let budgets = Budgets::of(pool).ok();
+            for (reason, _) in REASONS {
+                let labels = vec![("nodepool", name.clone()), ("reason", format!("{reason:?}"))];
+                let n = budgets.as_ref().map_or(0, |budgets| budgets.allowed(reason, PoolNodes { off: 0, ..own }, now));
+                allowed.insert(labels.clone(), number_of(n));
+                off.insert(labels, number_of(own.off));
+            }
+        }
+        let eligible = self.disrupting.eligible().iter();
+        let eligible = eligible.map(|(reason, n)| (vec![("reason", (*reason).to_owned())], number_of(*n))).collect();
+        vec![
+            gauge(
+                "karpenter_nodepools_allowed_disruptions",
+                "How many nodes of a NodePool its budgets let be disrupted at a time, those included that are",
+                allowed,
+            ),
+            gauge(
+                "karpenter_nodepools_nodes_consuming_budgets",
+                "How many nodes of a NodePool are being disrupted or not ready",
+                off,
+            ),
+            gauge(
+                "karpenter_voluntary_disruption_eligible_nodes",
+                "Nodes that may be disrupted for a reason, as they were last looked at",
+                eligible,
             ),
         ]
     }
@@ -226,6 +336,16 @@ fn gauge(name: &'static str, help: &'static str, values: Sums) -> Metric {
 
 fn one(labels: Labels, value: f64) -> Sums {
     Sums::from([(labels, value)])
+}
+
+/// Seconds since then.
+fn age(since: Timestamp, now: Timestamp) -> f64 {
+    elapsed(since, now).as_secs_f64()
+}
+
+/// So many, at most those of 31 bits, as Karpenter's where there is no limit.
+fn number_of(n: usize) -> f64 {
+    f64::from(i32::try_from(n).unwrap_or(i32::MAX))
 }
 
 /// An amount in its base unit: CPUs, bytes, pieces.

@@ -87,7 +87,10 @@ impl Core {
     /// be placed; one that was left alone for long enough may only go.
     fn look_at_progress(&mut self, claim: &NodeClaim, now: Timestamp) {
         let name = claim.metadata.name.clone().unwrap_or_default();
-        let known = self.view.claims.get(&name).and_then(|known| known.status.as_ref());
+        let known = self.view.claims.get(&name);
+        // The answer to the last write may come after a watch has told that it is gone.
+        let is_known = known.is_some();
+        let known = known.and_then(|known| known.status.as_ref());
         let status = claim.status.as_ref();
         let event_time =
             |status: Option<&NodeClaimStatus>| status.and_then(|status| status.last_pod_event_time.clone());
@@ -97,6 +100,9 @@ impl Core {
         }
         let (before, after) = (before.to_vec(), after.to_vec());
         self.note_registration(claim, &before, &after);
+        if is_known {
+            self.count_progress(claim, &before, &after);
+        }
         let (before, after) = (&*before, &*after);
         if progress(before).eq(progress(after)) {
             self.disrupting.changed();

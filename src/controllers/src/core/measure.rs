@@ -1,16 +1,18 @@
 //! What is counted as it happens.
 
+use berth_api::NodeClaim;
 use berth_state::Touched;
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 
 use super::{Core, Effect, Job};
+use crate::claim::conditions;
 use crate::clock::elapsed;
 use crate::kind::Kind;
 use crate::metrics::{Counter, Measured};
-use crate::notice::Notice;
 use crate::observed::{Object, Observed};
-use crate::view::pool_of;
-use crate::write::{Op, Write};
+use crate::view::{PodName, pool_of};
+use crate::write::{Op, Outcome, Write};
 
 impl Core {
     /// Counts what a watch tells, before the view knows it.
@@ -23,37 +25,100 @@ impl Core {
             Observed::Applied(Object::Node(node)) => {
                 let name = node.metadata.name.clone().unwrap_or_default();
                 if let Some(pool) = pool_of(&node.metadata).filter(|_| self.view.nodes.get(&name).is_none()) {
-                    self.counts.add(Counter::NodesCreated, &[("nodepool", pool)]);
+                    let zone = label_of(&node.metadata, berth_api::labels::ZONE);
+                    self.counts.add(Counter::NodesCreated, &[("nodepool", pool), ("zone", zone)]);
                 }
             }
             Observed::Applied(Object::Pod(pod)) => {
                 let is_running = pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running");
                 let uid = pod.metadata.uid.as_deref().unwrap_or_default();
+                let has_node = pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
+                if has_node && let Some(seconds) = self.pod_times.bind(uid, now) {
+                    self.counts.measure(Measured::ProvidedPodsBound, &[], seconds);
+                }
+                if is_running && let Some(seconds) = self.pod_times.start(uid, now) {
+                    self.counts.measure(Measured::ProvidedPodsStarted, &[], seconds);
+                }
                 if is_running && let Some(created) = self.starting.remove(uid) {
                     self.counts.measure(Measured::PodsStarted, &[], elapsed(created, now).as_secs_f64());
                 }
             }
-            Observed::Deleted(kind, metadata) => {
-                let label =
-                    |key: &str| metadata.labels.as_ref().and_then(|all| all.get(key)).map_or("", String::as_str);
-                let pool = ("nodepool", pool_of(metadata).unwrap_or_default());
-                match kind {
-                    Kind::Node if !pool.1.is_empty() => self.counts.add(Counter::NodesTerminated, &[pool]),
-                    Kind::NodeClaim => {
-                        let capacity_type = ("capacity_type", label(berth_api::labels::CAPACITY_TYPE));
-                        let zone = ("zone", label(berth_api::labels::ZONE));
-                        self.counts.add(Counter::NodeClaimsTerminated, &[capacity_type, pool, zone]);
+            Observed::Deleted(kind, metadata) => self.count_gone(*kind, metadata, now),
+            _ => {}
+        }
+    }
+
+    fn count_gone(&mut self, kind: Kind, metadata: &ObjectMeta, now: Timestamp) {
+        let pool = ("nodepool", pool_of(metadata).unwrap_or_default());
+        let zone = ("zone", label_of(metadata, berth_api::labels::ZONE));
+        match kind {
+            Kind::Node if !pool.1.is_empty() => {
+                self.counts.add(Counter::NodesTerminated, &[pool, zone]);
+                let lasted = [
+                    (Measured::NodesLived, &metadata.creation_timestamp),
+                    (Measured::NodesEnded, &metadata.deletion_timestamp),
+                ];
+                for (what, since) in lasted {
+                    if let Some(since) = since {
+                        self.counts.measure(what, &[pool], elapsed(since.0, now).as_secs_f64());
                     }
-                    Kind::Pod => {
-                        let uid = metadata.uid.as_deref().unwrap_or_default();
-                        self.starting.remove(uid);
-                        self.arrived.remove(uid);
-                    }
-                    _ => {}
                 }
+            }
+            Kind::NodeClaim => {
+                let capacity_type = ("capacity_type", label_of(metadata, berth_api::labels::CAPACITY_TYPE));
+                self.counts.add(Counter::NodeClaimsTerminated, &[capacity_type, pool, zone]);
+            }
+            Kind::Pod => {
+                let uid = metadata.uid.as_deref().unwrap_or_default();
+                self.starting.remove(uid);
+                self.arrived.remove(uid);
+                self.pod_times.forget(uid);
             }
             _ => {}
         }
+    }
+
+    /// A NodeClaim got further, from these conditions to those.
+    pub(super) fn count_progress(&mut self, claim: &NodeClaim, before: &[Condition], now: &[Condition]) {
+        let is_drained = |all: &[Condition]| conditions::is_true(all, conditions::DRAINED);
+        if self.is_started && is_drained(now) && !is_drained(before) {
+            let pool = ("nodepool", pool_of(&claim.metadata).unwrap_or_default());
+            self.counts.add(Counter::NodesDrained, &[pool]);
+        }
+    }
+
+    /// A pod was asked to leave its node, or told to: what became of that.
+    pub(super) fn count_eviction(&mut self, pod: &PodName, op: &Op, outcome: &Outcome) {
+        let code = match outcome {
+            Outcome::Done(_) => "200",
+            Outcome::Refused(_) => "400",
+            Outcome::NotFound => "404",
+            Outcome::Conflict(_) => "409",
+            Outcome::TooMany { .. } => "429",
+            Outcome::Unknown(_) => "500",
+            Outcome::Fenced => return,
+        };
+        match op {
+            Op::Evict => self.counts.add(Counter::EvictionRequests, &[("code", code)]),
+            Op::Delete { .. } => {}
+            _ => return,
+        }
+        if matches!(outcome, Outcome::Done(_)) {
+            let reason = self.why_evicted(pod);
+            self.counts.add(Counter::PodsDrained, &[("reason", &reason)]);
+        }
+    }
+
+    /// Why a pod leaves its node, in Karpenter's words.
+    fn why_evicted(&self, pod: &PodName) -> String {
+        let node = self.view.pods.get(pod).and_then(|pod| self.view.nodes.get(pod.node.as_deref()?));
+        let claim = node.and_then(|node| self.view.claims_of_node(node).next());
+        let Some(claim) = claim.filter(|claim| claim.metadata.deletion_timestamp.is_some()) else {
+            return "Preempted".to_owned();
+        };
+        let all = claim.status.as_ref().map(|status| &status.conditions[..]).unwrap_or_default();
+        let reason = conditions::get(all, conditions::DISRUPTION_REASON).filter(|known| known.status == "True");
+        reason.map_or_else(|| "Forceful Termination".to_owned(), |known| known.reason.clone())
     }
 
     /// A watch told this at that time; it may have waited since.
@@ -67,6 +132,11 @@ impl Core {
             self.arrived.remove(uid);
         } else if pod.metadata.deletion_timestamp.is_none() {
             self.arrived.entry(uid.clone()).or_insert(at);
+            let (namespace, name) = (pod.metadata.namespace.clone(), pod.metadata.name.clone());
+            let name = PodName { namespace: namespace.unwrap_or_default(), name: name.unwrap_or_default() };
+            if self.view.pods.uid(&name) != Some(uid) {
+                self.pod_times.came(uid, at);
+            }
         }
     }
 
@@ -87,18 +157,6 @@ impl Core {
         let labels =
             [("min_values_relaxed", "false"), ("nodepool", pool.unwrap_or_default()), ("reason", "provisioned")];
         self.counts.add(Counter::NodeClaimsCreated, &labels);
-    }
-
-    pub(super) fn count_disrupted(&mut self, claim: &str, reason: &str) {
-        let claim = self.view.claims.get(claim);
-        let metadata = claim.map(|claim| &claim.metadata);
-        let capacity_type = metadata.and_then(|own| own.labels.as_ref()?.get(berth_api::labels::CAPACITY_TYPE));
-        let labels = [
-            ("capacity_type", capacity_type.map_or("", String::as_str)),
-            ("nodepool", metadata.and_then(pool_of).unwrap_or_default()),
-            ("reason", reason),
-        ];
-        self.counts.add(Counter::NodeClaimsDisrupted, &labels);
     }
 
     /// A pod was bound here.
@@ -146,11 +204,7 @@ impl Core {
     }
 }
 
-/// The NodeClaim that a notice says is disrupted, and why.
-pub(super) fn disrupted(notice: &Notice) -> Option<(&str, String)> {
-    let is_start = notice.reason == "DisruptionTerminating" && notice.object.kind == Kind::NodeClaim;
-    let (_, reason) = notice.message.split_once(": ").filter(|_| is_start)?;
-    // The word before what else is said of it: a label has few values.
-    let word: String = reason.chars().take_while(char::is_ascii_alphanumeric).collect();
-    Some((&notice.object.name, word.to_lowercase()))
+/// The value of a label; empty where there is none.
+fn label_of<'a>(metadata: &'a ObjectMeta, key: &str) -> &'a str {
+    metadata.labels.as_ref().and_then(|all| all.get(key)).map_or("", String::as_str)
 }

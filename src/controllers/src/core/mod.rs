@@ -20,6 +20,7 @@ mod measure;
 mod nominated;
 mod offers;
 mod places;
+mod pod_times;
 mod pools;
 mod provision;
 mod recall;
@@ -64,12 +65,12 @@ use awaited::Awaited;
 use berth_decisions::Decider;
 use berth_state::State;
 use ceilings::Launches;
-pub(crate) use disruption::Look;
-use disruption::{Disrupting, Found};
+use disruption::{Disrupting, Found, disrupted};
+pub(crate) use disruption::{Look, LooksFor};
 use live::Assumed;
-use measure::disrupted;
 use nominated::Nominated;
 use places::Places;
+use pod_times::PodTimes;
 use provision::AllPlanned;
 use registrations::Registrations;
 use rejected::Avoided;
@@ -287,6 +288,9 @@ pub(crate) struct Core {
     starting: BTreeMap<String, Timestamp>,
     /// Pods without a node, by uid: when a watch told of them first.
     arrived: BTreeMap<String, Timestamp>,
+    pod_times: PodTimes,
+    /// When something was seen first.
+    unsynced_since: Option<Timestamp>,
     /// Pods that are being bound here, or were and do not show it yet, by uid.
     own_bindings: BTreeSet<String>,
     /// Whether a decision was made that nobody has measured yet, and whether it could launch.
@@ -353,6 +357,8 @@ impl Core {
             n_refused: 0,
             starting: BTreeMap::new(),
             arrived: BTreeMap::new(),
+            pod_times: PodTimes::default(),
+            unsynced_since: None,
             own_bindings: BTreeSet::new(),
             decided: None,
             cause: None,
@@ -362,6 +368,7 @@ impl Core {
 
     /// Takes in one input. What there is to do then is done by [`Core::work`].
     pub(crate) fn handle(&mut self, input: Input, now: Timestamp) {
+        self.unsynced_since.get_or_insert(now);
         match input {
             Input::Observed(observed) => {
                 self.count_observed(&observed, now);
@@ -534,7 +541,7 @@ impl Core {
         }
         if let Some(event) = self.notices.tell(notice, now) {
             if let Some((claim, reason)) = disrupted {
-                self.count_disrupted(&claim, &reason);
+                self.count_disrupted(&claim, reason);
             }
             if !self.options.without_events {
                 self.effects.push(Effect::Write(None, Box::new(event)));

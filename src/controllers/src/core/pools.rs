@@ -1,30 +1,31 @@
 //! Jobs of NodePools: whether they can be used, what their nodes have, and the hash of their template.
 
-use std::hash::{Hash, Hasher};
+use std::time::Duration;
 
 use berth_api::{NodePool, NodePoolStatus, ResourceList, labels};
 use berth_cloudprovider::{CloudError, NodeClassStatus};
 use berth_quantity::Quantity;
 use jiff::Timestamp;
-use rustc_hash::FxHasher;
 use serde_json::json;
 
 use super::registrations::are_too_many;
 use super::{Core, Job, class_key};
 use crate::claim::conditions::{self, Status};
-use crate::claim::on;
+use crate::claim::hash::{HASH_VERSION, template_hash};
+use crate::claim::{has_foreign_hash, on};
+use crate::clock::after;
 use crate::kind::Kind;
 use crate::notice::Notice;
-use crate::view::Has;
+use crate::view::{Has, pool_of};
 use crate::write::Op;
 
 /// False where a budget, or the time zone of their schedules, cannot be read; absent where all can.
 const BUDGETS_READABLE: &str = "BudgetsReadable";
+/// How often it is looked whether NodeClaims have hashes of today's version.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 const VALIDATION: &str = "ValidationSucceeded";
 const NODE_CLASS_READY: &str = "NodeClassReady";
 const REGISTRATION_HEALTHY: &str = "NodeRegistrationHealthy";
-/// Which fields the hash covers, and how. Not Karpenter's: a hash of another version is replaced, it does not drift.
-pub(super) const HASH_VERSION: &str = "berth-v1";
 
 impl Core {
     pub(super) fn step_pool(&mut self, name: &str, now: Timestamp) {
@@ -40,9 +41,11 @@ impl Core {
         let annotations = pool.metadata.annotations.as_ref();
         let known = |key: &str| annotations.and_then(|all| all.get(key)).map(String::as_str);
         let hash = template_hash(&pool);
-        if known(labels::NODEPOOL_HASH) != Some(hash.as_str())
-            || known(labels::NODEPOOL_HASH_VERSION) != Some(HASH_VERSION)
-        {
+        let is_of_version = known(labels::NODEPOOL_HASH_VERSION) == Some(HASH_VERSION);
+        let is_known = is_of_version && known(labels::NODEPOOL_HASH) == Some(hash.as_str());
+        // As long as a NodeClaim is to be compared with the old hash, that stays.
+        let waits_for_claims = !is_of_version && self.has_foreign_hashes(name);
+        if !is_known && !waits_for_claims {
             let patch = json!({"metadata": {"annotations": {
                 labels::NODEPOOL_HASH: hash, labels::NODEPOOL_HASH_VERSION: HASH_VERSION,
             }}});
@@ -63,7 +66,16 @@ impl Core {
                 "nodes": status.nodes, "conditions": status.conditions,
             }});
             self.write(job, on(Kind::NodePool, &pool.metadata, Op::MergeStatus(patch)));
+        } else if waits_for_claims {
+            self.queue.add_at(job, after(now, LOOK_AGAIN));
         }
+    }
+
+    /// Whether NodeClaims of a NodePool have hashes of another version, and will have others.
+    fn has_foreign_hashes(&self, pool: &str) -> bool {
+        let mut of_pool = self.view.claims.values().filter(|claim| pool_of(&claim.metadata) == Some(pool));
+        of_pool
+            .any(|claim| claim.metadata.deletion_timestamp.is_none() && self.serves(claim) && has_foreign_hash(claim))
     }
 
     fn pool_status(&self, pool: &NodePool, has: Has, mut status: NodePoolStatus, now: Timestamp) -> NodePoolStatus {
@@ -154,16 +166,6 @@ impl Core {
             && pool.validate().is_empty()
             && self.class_condition(pool).0 == Status::True
     }
-}
-
-/// The hash of what nodes of a pool are made from, its requirements aside: those may narrow without nodes drifting.
-pub(super) fn template_hash(pool: &NodePool) -> String {
-    let mut template = pool.spec.template.clone();
-    template.spec.requirements.clear();
-    let mut hasher = FxHasher::default();
-    // Maps are ordered, so the text is the same for the same template.
-    serde_json::to_string(&template).unwrap_or_default().hash(&mut hasher);
-    hasher.finish().to_string()
 }
 
 /// A merge patch of a map, which takes away what is no more.

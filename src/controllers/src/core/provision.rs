@@ -13,10 +13,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use rustc_hash::FxHasher;
 
 use super::ceilings::Spend;
-use super::pools::{HASH_VERSION, template_hash};
 use super::recall::backoff_message;
 use super::schedule::why_unschedulable;
 use super::{Core, Job};
+use crate::claim::hash::{HASH_VERSION, template_hash};
 use crate::clock::{after, elapsed};
 use crate::kind::{Kind, NamedObject};
 use crate::metrics::Counter;
@@ -79,6 +79,7 @@ impl Core {
     /// Does what was decided.
     pub(super) fn carry_out(&mut self, decision: &Decision, now: Timestamp) {
         self.bind_all(decision, now);
+        self.note_provided(decision, now);
         let mut n_put_off = 0;
         let mut spend = if decision.launches.is_empty() { Spend::new() } else { self.spend_for_ceilings() };
         for launch in &decision.launches {

@@ -4,14 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use berth_api::{NodeClaim, Operator, labels};
+use berth_api::{NodeClaim, labels};
 use berth_cloudprovider::{Instance, tag};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::json;
 
 use super::{Core, Job, class_key};
-use crate::claim::{conditions, on};
+use crate::claim::{admit_reserved, conditions, on};
 use crate::clock::after;
 use crate::kind::Kind;
 use crate::notice::Notice;
@@ -46,18 +46,7 @@ impl Core {
     fn admits(&self, claim: &NodeClaim, now: &Labels) -> bool {
         let is_reserved = now.get(labels::CAPACITY_TYPE).is_some_and(|value| value == labels::RESERVED);
         let pool = pool_of(&claim.metadata).and_then(|pool| self.view.pools.get(pool));
-        !is_reserved
-            || pool.is_some_and(|pool| {
-                let mut requirements = pool.spec.template.spec.requirements.iter();
-                requirements.all(|requirement| {
-                    let names = requirement.values.iter().any(|value| value == labels::RESERVED);
-                    match requirement.operator {
-                        Operator::In if requirement.key == labels::CAPACITY_TYPE => names,
-                        Operator::NotIn if requirement.key == labels::CAPACITY_TYPE => !names,
-                        _ => true,
-                    }
-                })
-            })
+        !is_reserved || pool.is_some_and(|pool| admit_reserved(&pool.spec.template.spec.requirements))
     }
 
     /// The NodeClaim first, then its node.

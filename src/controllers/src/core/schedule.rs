@@ -78,6 +78,7 @@ impl Core {
 
     /// Writes bindings, makes way for preemptors, and remembers which nodes are expected to be used.
     pub(super) fn bind_all(&mut self, decision: &Decision, now: Timestamp) {
+        self.note_places(decision, now);
         self.expected_nodes.clear();
         for nomination in &decision.nominations {
             let expected = self.expected_nodes.entry(nomination.node.key.name.to_string()).or_default();

@@ -61,7 +61,7 @@ fn node(at: usize, version: usize, heartbeat: &str) -> Object {
     let room = json!({"cpu": "4", "memory": "8Gi", "pods": "50"});
     Object::from(typed::<Node>(json!({
         "metadata": {"name": format!("n{at}"), "uid": format!("n{at}"), "resourceVersion": version.to_string(),
-            "labels": {"karpenter.sh/nodepool": "web", "karpenter.sh/initialized": "true",
+            "labels": {"karpenter.sh/nodepool": "web", "karpenter.sh/initialized": "true", "berth.sh/fakenodeclass": "default",
                 "kubernetes.io/hostname": format!("n{at}")}},
         "spec": {"providerID": format!("fake:///{at}")},
         "status": {"capacity": room, "allocatable": room, "conditions": [condition]}})))
@@ -75,8 +75,9 @@ fn claim(at: usize) -> Object {
     let conditions = ["Consolidatable", "Initialized", "Launched", "Ready", "Registered"].map(condition);
     Object::from(typed::<NodeClaim>(json!({"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
         "metadata": {"name": format!("web-{at}"), "uid": format!("c{at}"), "resourceVersion": "1",
-            "creationTimestamp": "2026-01-01T00:00:00Z", "labels": {"karpenter.sh/nodepool": "web"},
-            "finalizers": ["karpenter.sh/termination"]},
+            "creationTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["karpenter.sh/termination"],
+            "labels": {"karpenter.sh/nodepool": "web", "berth.sh/fakenodeclass": "default"},
+            "annotations": {"karpenter.sh/nodepool-hash-version": "berth-v1"}},
         "spec": {"requirements": [], "nodeClassRef": {"group": "berth.sh", "kind": "FakeNodeClass", "name": "default"}},
         "status": {"providerID": format!("fake:///{at}"), "nodeName": format!("n{at}"), "conditions": conditions}})))
 }

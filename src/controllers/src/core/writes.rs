@@ -36,6 +36,7 @@ impl Core {
         self.touch(concerned, now);
         let Some(job) = job else { return };
         match &job {
+            Job::Evict(pod) => self.count_eviction(pod, &write.op, &outcome),
             Job::Bind(_) | Job::Hold(_) | Job::Nominate(_) => return self.bound(&job, write, &outcome, now),
             Job::Volume(_) => return self.selected(&job, &outcome),
             Job::Launch(_) => return self.created(&job, write, &outcome, now),

@@ -66,6 +66,13 @@ impl World {
     }
 
     pub(crate) async fn with(seed: u64, rates: Rates, faults: CloudFaults, catalogue: Catalogue) -> Self {
+        let config = CloudConfig { seed, faults, ..CloudConfig::default() };
+        Self::beside(config, rates, catalogue).await
+    }
+
+    /// One whose cloud is so.
+    pub(crate) async fn beside(config: CloudConfig, rates: Rates, catalogue: Catalogue) -> Self {
+        let seed = config.seed;
         let admission = Admission { taint_new_nodes: true, ..Admission::default() };
         let server = ApiServer::new(Config { epoch: epoch(), seed, admission, ..Config::default() });
         let client = Client::new(server.clone(), "default");
@@ -74,7 +81,7 @@ impl World {
             let definition: CustomResourceDefinition = serde_saphyr::from_str(text).unwrap();
             definitions.create(&PostParams::default(), &definition).await.unwrap();
         }
-        let config = CloudConfig { seed, epoch: epoch(), any_node_class: true, faults, ..CloudConfig::default() };
+        let config = CloudConfig { epoch: epoch(), any_node_class: true, ..config };
         let cloud = FakeCloud::new(config, catalogue);
         let mut tasks = JoinSet::new();
         let timed = server.clone();

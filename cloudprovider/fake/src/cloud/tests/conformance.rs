@@ -5,7 +5,7 @@ use std::time::Duration;
 use berth_api::NodeClassRef;
 use berth_catalogue::CapacityType;
 use berth_cloudprovider::conformance::{Report, Subject, run};
-use berth_cloudprovider::{CloudProvider, OfferingKey, ProviderId, ReservationMatching};
+use berth_cloudprovider::{CloudProvider, OfferingKey, ProviderId, ReservationAdoption, ReservationMatching};
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use rstest::rstest;
@@ -89,7 +89,9 @@ fn definition(offering: &OfferingKey, total: u32) -> FakeReservation {
 }
 
 async fn report(faults: CloudFaults, seed: u64) -> Report {
-    let config = CloudConfig { seed, faults: faults.clone(), excess: Excess::Untold, ..CloudConfig::default() };
+    let adoption = ReservationAdoption::Group;
+    let config =
+        CloudConfig { seed, adoption, faults: faults.clone(), excess: Excess::Untold, ..CloudConfig::default() };
     let cloud = FakeCloud::new(config, crate::catalogue());
     cloud.set_node_class("default", NodeClass::default());
     run(&Fake { cloud, faults, n_reservations: Mutex::new(0) }, "run").await
@@ -120,7 +122,7 @@ async fn promises_are_kept_under_each_fault(#[case] faults: CloudFaults) {
     for seed in 0..8 {
         let report = report(faults.clone(), seed).await;
         assert!(report.broken.is_empty() && report.skipped.is_empty(), "seed {seed}: {report}");
-        assert_eq!(report.kept.len(), 20);
+        assert_eq!(report.kept.len(), 21);
     }
 }
 

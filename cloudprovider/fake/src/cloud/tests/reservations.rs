@@ -2,7 +2,7 @@
 
 use berth_catalogue::CapacityType;
 use berth_cloudprovider::{
-    CloudError, CloudProvider, InstanceState, InterruptionReason, ReservationAdoption, ReservationKind,
+    CloudError, CloudProvider, InstanceState, InterruptionReason, LaunchRequest, ReservationAdoption, ReservationKind,
     ReservationMatching, ReservationState,
 };
 use jiff::SignedDuration;
@@ -97,6 +97,24 @@ async fn a_running_instance_comes_under_an_open_reservation_where_the_cloud_rela
         cloud.terminate(&first);
         assert_eq!(cloud.get(&second).await.unwrap().reservation.as_deref(), expected);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_of_the_group_takes_a_free_slot_now_or_later() {
+    let cloud = cloud(CloudConfig { adoption: ReservationAdoption::Group, ..CloudConfig::default() });
+    let of_group = |number| LaunchRequest { joins_group: true, ..request(number, on_demand()) };
+    let alone = cloud.create(&request(1, on_demand())).await.unwrap().instance.provider_id;
+    let first = cloud.create(&of_group(2)).await.unwrap().instance.provider_id;
+    cloud.set_reservation("cr", reservation(1));
+    assert_eq!(cloud.get(&first).await.unwrap().reservation.as_deref(), Some("cr"));
+    let second = cloud.create(&of_group(3)).await.unwrap().instance;
+    assert_eq!(second.reservation, None, "the slot is taken");
+    cloud.terminate(&first);
+    assert_eq!(cloud.get(&second.provider_id).await.unwrap().reservation.as_deref(), Some("cr"));
+    cloud.set_reservation("cr", reservation(2));
+    let third = cloud.create(&of_group(4)).await.unwrap().instance;
+    assert_eq!(third.reservation.as_deref(), Some("cr"));
+    assert_eq!(cloud.get(&alone).await.unwrap().reservation, None, "it never joined");
 }
 
 #[tokio::test(start_paused = true)]

@@ -147,6 +147,7 @@ impl Core {
         let launches: Vec<&Launch> = renewed.launches.iter().collect();
         let text = tell::in_words(command.nodes.len(), &launches, renewed.savings, renewed.evictions);
         if command.method == Method::DriftInSlot {
+            self.count_decided(command, launches.len());
             // Its slot must be free before anything can be launched there: its pods are planned for as they leave.
             self.tell_pool(command, &text, now);
             self.set_phase(id, Phase::Leaving);
@@ -166,6 +167,7 @@ impl Core {
                 Err(why) => return self.roll_back(id, &format!("no replacement can be launched: {why}"), now),
             }
         }
+        self.count_decided(command, launches.len());
         self.tell_pool(command, &text, now);
         self.set_phase(id, Phase::Waiting(now, None));
         self.queue.add(Job::Command(id));
@@ -285,6 +287,7 @@ impl Core {
     fn roll_back(&mut self, id: u64, why: &str, now: Timestamp) {
         let Some(command) = self.disrupting.commands.remove(&id) else { return };
         tracing::info!(id, why, "a disruption came to nothing");
+        self.count_rolled_back(&command);
         self.look_at_all_replicas();
         self.queue.forget(&Job::Command(id));
         self.places.give_up(id);

@@ -8,6 +8,7 @@
 mod command;
 mod inherited;
 mod look;
+mod measure;
 mod rest;
 mod taint;
 mod tell;
@@ -17,6 +18,8 @@ use std::time::Duration;
 
 use inherited::Inherited;
 pub(crate) use look::{Found, Look};
+pub(crate) use measure::LooksFor;
+pub(super) use measure::{REASONS, disrupted};
 use rest::{Looked, Rest};
 
 use berth_decisions::{ExpectedNodes, Launch};
@@ -82,6 +85,8 @@ pub(super) struct Disrupting {
     rest: Rest,
     /// Empty nodes that were there at the start.
     inherited: Inherited,
+    /// How many nodes each reason could take, by its word, as the last look found.
+    eligible: BTreeMap<&'static str, usize>,
     /// Why nodes stay, as it was told last, and when.
     told: BTreeMap<String, (String, Timestamp)>,
 }
@@ -196,6 +201,11 @@ impl Disrupting {
         self.copy = self.look.is_some().then_some(copy);
     }
 
+    /// How many nodes each reason could take.
+    pub(super) fn eligible(&self) -> &BTreeMap<&'static str, usize> {
+        &self.eligible
+    }
+
     /// Nothing comes of a look.
     pub(super) fn give_look_up(&mut self) {
         self.look = None;
@@ -277,6 +287,11 @@ impl Core {
         }))
     }
 
+    /// What the look that [`Core::take_look`] gave last is for.
+    pub(crate) fn looks_for(&self) -> LooksFor {
+        if self.disrupting.rest.only_empty { LooksFor::Empty } else { LooksFor::All }
+    }
+
     /// Whether some node has no pod that would have to move, and could go for that.
     fn has_empty_node(&self) -> bool {
         self.view.idle_nodes().any(|node| {
@@ -319,13 +334,17 @@ impl Core {
             let looked = Looked { what_ifs: found.what_ifs, size, saved, cost: found.hourly_cost };
             self.disrupting.rest.after_look(looked, pace.get(), now);
         }
+        let eligible = measure::eligible(&found);
         if self.disrupting.rest.only_empty {
+            self.disrupting.eligible.extend(eligible.into_iter().filter(|(reason, _)| *reason == "empty"));
             // Why others stay is told by who looks at them.
             for command in found.commands.into_iter().filter(|command| command.batch == 0) {
                 self.begin(&command, now);
             }
             return;
         }
+        self.disrupting.eligible = eligible;
+        self.count_look(&found);
         self.disrupting.is_at_rest = self.stays_at_rest(&found);
         if !found.is_cut_off && self.disrupting.inherited.end_look() {
             self.disrupting.changed();

@@ -1,0 +1,194 @@
+//! What is counted of disruption, with Karpenter's labels.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use berth_api::{ConsolidationPolicy, DisruptionReason};
+use berth_disruption::{Disruption, Method, Why};
+
+use super::{Command, Phase};
+use crate::core::Core;
+use crate::metrics::Counter;
+use crate::notice::Notice;
+use crate::view::pool_of;
+
+/// The reasons that budgets and metrics know, and their words.
+pub(in crate::core) const REASONS: [(DisruptionReason, &str); 3] = [
+    (DisruptionReason::Drifted, "drifted"),
+    (DisruptionReason::Empty, "empty"),
+    (DisruptionReason::Underutilized, "underutilized"),
+];
+
+/// What nodes are looked at for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LooksFor {
+    /// Whatever can go or be replaced.
+    All,
+    /// Empty nodes alone.
+    Empty,
+}
+
+// === impl LooksFor ===
+
+impl LooksFor {
+    /// The word that metrics have for it, as reason and as type of consolidation.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Empty => "empty",
+        }
+    }
+}
+
+const fn word(reason: DisruptionReason) -> &'static str {
+    match reason {
+        DisruptionReason::Drifted => "drifted",
+        DisruptionReason::Empty => "empty",
+        DisruptionReason::Underutilized => "underutilized",
+    }
+}
+
+/// How Karpenter calls the sort of consolidation; drift is none.
+const fn consolidation_type(method: Method) -> &'static str {
+    match method {
+        Method::Emptiness => "empty",
+        Method::Drift | Method::DriftInSlot => "",
+        Method::MultiNodeConsolidation => "multi",
+        Method::SingleNodeConsolidation => "single",
+    }
+}
+
+const fn decision(n_launched: usize) -> &'static str {
+    if n_launched > 0 { "replace" } else { "delete" }
+}
+
+/// How many nodes each reason could take, as a look found: those that make way for it, and, of those that were compared with
+/// something cheaper, those that stay.
+pub(super) fn eligible(found: &Disruption) -> BTreeMap<&'static str, usize> {
+    let mut all: BTreeMap<&'static str, usize> = REASONS.iter().map(|(_, word)| (*word, 0)).collect();
+    for command in &found.commands {
+        *all.entry(word(command.method.reason())).or_default() += command.nodes.len();
+    }
+    let considered = found.kept.iter().filter(|kept| kept.why == Why::Unconsolidatable).count();
+    *all.entry(word(DisruptionReason::Underutilized)).or_default() += considered;
+    all
+}
+
+impl Core {
+    /// A command was decided anew, and is carried out now.
+    pub(super) fn count_decided(&mut self, command: &Command, n_launched: usize) {
+        let (decision, reason) = (decision(n_launched), word(command.method.reason()));
+        let of_type = ("consolidation_type", consolidation_type(command.method));
+        self.counts.add(Counter::Disruptions, &[of_type, ("decision", decision), ("reason", reason)]);
+        let claims = command.nodes.iter().filter_map(|going| self.view.claims.get(&going.claim));
+        let pools: BTreeSet<String> = claims.filter_map(|claim| pool_of(&claim.metadata).map(str::to_owned)).collect();
+        for pool in &pools {
+            let labels = [of_type, ("decision", decision), ("nodepool", pool.as_str()), ("reason", reason)];
+            self.counts.add(Counter::DisruptionsByPool, &labels);
+        }
+    }
+
+    /// Nothing came of a command.
+    pub(super) fn count_rolled_back(&mut self, command: &Command) {
+        let of_type = ("consolidation_type", consolidation_type(command.method));
+        match command.phase {
+            Phase::Tainting | Phase::Settling(_) => {
+                self.counts.add_many(Counter::DisruptionsInvalid, &[of_type], command.nodes.len());
+            }
+            Phase::Waiting(..) | Phase::Leaving => {
+                let (decision, reason) = (decision(command.replacements.len()), word(command.method.reason()));
+                self.counts.add(Counter::DisruptionsFailed, &[of_type, ("decision", decision), ("reason", reason)]);
+            }
+        }
+    }
+
+    /// A look at all nodes is over.
+    pub(super) fn count_look(&mut self, found: &Disruption) {
+        for of_type in ["multi", "single"] {
+            // Several nodes together come first.
+            let was_at_single = !found.asked.is_empty();
+            let is_it = found.is_cut_off && was_at_single == (of_type == "single");
+            self.counts.add_many(Counter::LooksCutOff, &[("consolidation_type", of_type)], usize::from(is_it));
+        }
+    }
+
+    /// A NodeClaim is about to be deleted so that its node goes.
+    pub(in crate::core) fn count_disrupted(&mut self, claim: &str, reason: &str) {
+        let Some(claim) = self.view.claims.get(claim).cloned() else { return };
+        let pool = pool_of(&claim.metadata).unwrap_or_default();
+        let capacity_type = claim.metadata.labels.as_ref().and_then(|all| all.get(berth_api::labels::CAPACITY_TYPE));
+        let is_consolidation = matches!(reason, "empty" | "underutilized");
+        let policy = self.view.pools.get(pool).filter(|_| is_consolidation);
+        let policy = policy.map_or("", |pool| match pool.spec.disruption.consolidation_policy {
+            ConsolidationPolicy::WhenEmpty => "when_empty",
+            ConsolidationPolicy::WhenEmptyOrUnderutilized => "when_empty_or_underutilized",
+            ConsolidationPolicy::Balanced => "balanced",
+        });
+        let mode = match claim.spec.termination_grace_period.as_ref().and_then(berth_api::GoDuration::to_std) {
+            None => "graceful",
+            Some(grace) if grace.is_zero() => "forceful",
+            Some(_) => "eventual",
+        };
+        let labels = [
+            ("capacity_type", capacity_type.map_or("", String::as_str)),
+            ("consolidation_policy", policy),
+            ("nodepool", pool),
+            ("reason", reason),
+            ("termination_mode", mode),
+        ];
+        let node = claim.status.as_ref().and_then(|status| status.node_name.as_deref()).unwrap_or_default();
+        let moving = self.view.pods_on(node).filter(|pod| pod.has_to_move() && pod.deletion.is_none()).count();
+        self.counts.add(Counter::NodeClaimsDisrupted, &labels);
+        self.counts.add_many(Counter::PodsDisrupted, &labels, moving);
+    }
+}
+
+/// The NodeClaim that a notice says is to go, and why, in a word: a label has few values.
+pub(in crate::core) fn disrupted(notice: &Notice) -> Option<(&str, &'static str)> {
+    if notice.object.kind != crate::kind::Kind::NodeClaim {
+        return None;
+    }
+    let reason = match notice.reason {
+        "DisruptionTerminating" => {
+            let (_, why) = notice.message.split_once(": ")?;
+            let is_it = |(_, word): &&(DisruptionReason, &str)| {
+                why.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word))
+            };
+            REASONS.iter().find(is_it).map(|(_, word)| *word)?
+        }
+        "Expired" => "expired",
+        "Repairing" => "unhealthy",
+        "InstanceVanished" => "garbage_collected",
+        "InsufficientCapacityError" => "insufficient_capacity",
+        "NodeClassNotReady" => "nodeclass_not_ready",
+        "LaunchTimeout" => "launch_timeout",
+        "RegistrationTimeout" => "registration_timeout",
+        "SpotInterrupted" => "spot_interrupted",
+        "CapacityBlockEnding" => "capacity_block_ending",
+        "InstanceRetiring" => "instance_retiring",
+        "ScaledDown" => "scaled_down",
+        _ => return None,
+    };
+    Some((&notice.object.name, reason))
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+    use super::*;
+    use crate::kind::Kind;
+
+    #[test]
+    fn a_reason_is_one_of_few_words() {
+        let metadata = ObjectMeta { name: Some("web-1".to_owned()), ..ObjectMeta::default() };
+        let word = |kind, reason, message| {
+            let notice = Notice::about(kind, &metadata, reason, message);
+            disrupted(&notice).map(|(_, reason)| reason)
+        };
+        let ends = "DisruptionTerminating";
+        assert_eq!(word(Kind::NodeClaim, ends, "Disrupting Node: Underutilized"), Some("underutilized"));
+        assert_eq!(word(Kind::NodeClaim, "Expired", "the NodeClaim is older: than that"), Some("expired"));
+        assert_eq!(word(Kind::NodeClaim, "FailedDraining", "a: b"), None);
+        assert_eq!(word(Kind::Node, ends, "Disrupting Node: Empty"), None, "it is told of its NodeClaim, too");
+    }
+}

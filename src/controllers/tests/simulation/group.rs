@@ -1,0 +1,65 @@
+//! Instances that come under a reservation later, by group.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use berth_cloudprovider::ReservationAdoption;
+use berth_cloudprovider_fake::cloud::CloudConfig;
+use serde_json::{Value, json};
+
+use crate::disruption::{events, pool_with, set_slots, uids};
+use crate::scenarios::{catalogue, fleet, state_of, web};
+use crate::trouble::Rates;
+use crate::world::World;
+
+/// A NodePool, and pods for it alone.
+async fn deploy(world: &World, name: &str, capacity_types: &[&str], n: u32) {
+    let mut pool = pool_with(capacity_types, &json!({}));
+    pool["metadata"]["name"] = json!(name);
+    world.create::<berth_api::NodePool>(pool).await;
+    let mut pods: Value = web(n);
+    pods["metadata"]["name"] = json!(name);
+    pods["spec"]["selector"]["matchLabels"] = json!({"app": name});
+    pods["spec"]["template"]["metadata"]["labels"] = json!({"app": name});
+    pods["spec"]["template"]["spec"]["nodeSelector"] = json!({"karpenter.sh/nodepool": name});
+    world.deploy(pods).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_of_the_group_take_slots_that_come_later_and_no_pod_moves() {
+    let config = CloudConfig { seed: 1, adoption: ReservationAdoption::Group, ..CloudConfig::default() };
+    let mut world = World::beside(config, Rates::default(), catalogue()).await;
+    set_slots(&world, 0);
+    world.start_controllers(false);
+    deploy(&world, "web", &["on-demand", "reserved"], 6).await;
+    deploy(&world, "paid", &["on-demand"], 3).await;
+    let runs = world.settles(10, async |world| world.all_run().await == Some(9)).await;
+    assert!(runs && world.fleet() == fleet(&[("m5.xlarge", "on-demand", 3)]), "{}", state_of(&world).await);
+    let ids = |world: &World| world.alive().into_iter().map(|own| own.provider_id).collect::<BTreeSet<_>>();
+    let (pods, instances) = (uids(&world).await, ids(&world));
+    set_slots(&world, 3);
+    let expected = fleet(&[("m5.xlarge", "cr-web", 2), ("m5.xlarge", "on-demand", 1)]);
+    let is_on = |labels: Option<&std::collections::BTreeMap<String, String>>| {
+        let own = |key: &str| labels.and_then(|all| all.get(key)).map(String::as_str);
+        match own("karpenter.sh/nodepool") {
+            Some("web") => {
+                own("karpenter.sh/capacity-type") == Some("reserved")
+                    && own("berth.sh/capacity-reservation-id") == Some("cr-web")
+            }
+            _ => own("karpenter.sh/capacity-type") == Some("on-demand"),
+        }
+    };
+    let taken_in = world
+        .settles(10, async |world| {
+            world.fleet() == expected
+                && world.nodes().await.iter().all(|node| is_on(node.metadata.labels.as_ref()))
+                && world.claims().await.iter().all(|claim| is_on(claim.metadata.labels.as_ref()))
+        })
+        .await;
+    assert!(taken_in, "{}", state_of(&world).await);
+    // The third slot is no other node's, and nobody moves for it.
+    tokio::time::sleep(Duration::from_secs(1800)).await;
+    assert_eq!((world.fleet(), ids(&world), uids(&world).await), (expected, instances, pods));
+    assert_eq!(events(&world, "Relabelled").await.len(), 2);
+    assert_eq!(world.violations(), Vec::<String>::new());
+}
