@@ -13,7 +13,9 @@ use berth_cloudprovider::{
     CloudError, CloudProvider, LaunchRequest, LaunchTarget, LaunchToken, NodeClaimKey, OfferingKey, ProviderId,
     ReservationAdoption, ReservationMatching,
 };
-use berth_cloudprovider_fake::cloud::{CloudConfig, CloudFaults, FakeCloud, FakeReservation, NODE_CLASS, NodeClass};
+use berth_cloudprovider_fake::cloud::{
+    CloudConfig, CloudFaults, Excess, FakeCloud, FakeReservation, NODE_CLASS, NodeClass,
+};
 use berth_cloudprovider_remote::{RemoteCloud, Server};
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
@@ -122,6 +124,7 @@ fn quick(faults: CloudFaults) -> FakeCloud {
         consistency_lag: short * 2,
         faults,
         adoption: ReservationAdoption::Group,
+        excess: Excess::Untold,
         ..CloudConfig::default()
     };
     // The whole catalogue takes a while to go over the wire each time, without optimisation.
