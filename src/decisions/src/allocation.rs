@@ -8,6 +8,7 @@ use berth_scheduling::Placement;
 use berth_scheduling::reservation::{Bundled, Draws, bundle};
 
 use crate::assignment::{Assignment, MemberName, Share};
+use crate::decide::Placing;
 use crate::existing::{self, Existing};
 use crate::expected::{ExpectedDrawers, ExpectedNodes};
 use crate::joining::{Joined, PlannedNode, join};
@@ -41,7 +42,13 @@ pub struct Also<'a> {
 /// that no place takes together with their owners are planned without.
 pub fn solve(cluster: &mut Cluster, options: &Options) -> (Universe, Solution, Allocation) {
     let launching = Launching::new(cluster);
-    solve_beside(cluster, options, &launching, (&ExpectedNodes::new(), &ExpectedDrawers::new()), None)
+    solve_beside(
+        cluster,
+        options,
+        &launching,
+        Placing { expected: &ExpectedNodes::new(), drawers: &ExpectedDrawers::new(), spares_others: false },
+        None,
+    )
 }
 
 /// Does the same beside pods and Reservations that are expected on nodes which were launched for them.
@@ -49,10 +56,10 @@ pub(crate) fn solve_beside(
     cluster: &mut Cluster,
     options: &Options,
     launching: &Launching,
-    expected: (&ExpectedNodes, &ExpectedDrawers),
+    placing: Placing<'_>,
     plans: Option<&mut Plans>,
 ) -> (Universe, Solution, Allocation) {
-    let existing = existing::bind(cluster, launching, expected);
+    let existing = existing::bind(cluster, launching, placing);
     let mut draws = Draws::default();
     let bundled = bundle(cluster, &mut draws);
     let mut allocation = Allocation::new(existing, draws, cluster);

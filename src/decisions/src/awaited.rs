@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use berth_quantity::Operator;
 use berth_state::{NodeRecord, PodRecord, State};
 use k8s_openapi::api::core::v1::{
     NodeSelectorRequirement, NodeSelectorTerm, PodAffinityTerm, PodSpec, TopologySpreadConstraint,
@@ -31,7 +32,7 @@ enum Rule<'s> {
     Spread(&'s TopologySpreadConstraint),
 }
 
-/// By domain: the pods that a rule is about, of those that are there.
+/// By domain that a rule looks at: the pods that it is about, of those that are there.
 #[derive(Debug)]
 struct Counted<'s> {
     of: &'s PodRecord,
@@ -186,18 +187,10 @@ impl<'s> Awaited<'s> {
         };
         let leaving: Vec<_> = self.leaving.iter().filter(is_meant).copied().collect();
         let Some((beside, of)) = leaving.iter().find(|(_, of)| of.label(key) == Some(own)) else { return Ok(()) };
-        let mut counts: BTreeMap<&str, u32> = state
-            .nodes()
-            .filter(|node| rule.counts_on(pod, node))
-            .filter_map(|node| Some((node.label(key)?, 0)))
-            .collect();
         let counts_itself = rule.is_about(pod, pod, state);
-        let there = self.counted(pod, rule);
-        for (domain, count) in &mut counts {
-            *count = there.get(domain).copied().unwrap_or_default();
-        }
-        for count in leaving.iter().filter_map(|(_, of)| of.label(key)) {
-            *counts.entry(count).or_default() += 1;
+        let mut counts = self.counted(pod, rule).clone();
+        for domain in leaving.iter().filter_map(|(_, of)| of.label(key)) {
+            *counts.entry(domain).or_default() += 1;
         }
         let wants_more = |least: i32| usize::try_from(least).is_ok_and(|least| least > counts.len());
         let least = counts.values().min().filter(|_| !spread.min_domains.is_some_and(wants_more));
@@ -216,7 +209,12 @@ impl<'s> Awaited<'s> {
             let state = self.state;
             let mut counted = Counted { of: pod, rule, by_domain: BTreeMap::new() };
             let leaving: BTreeSet<&str> = state.leaving_nodes().collect();
-            for node in state.nodes().filter(|node| !leaving.contains(&**node.name())) {
+            for node in state.nodes().filter(|node| rule.counts_on(pod, node)) {
+                let Some(domain) = node.label(rule.topology_key()) else { continue };
+                counted.by_domain.entry(domain).or_default();
+                if leaving.contains(&**node.name()) {
+                    continue;
+                }
                 for other in state.pods_on(node.name()).filter(|other| other.deletion().is_none()) {
                     counted.add(other, node, state);
                 }
@@ -238,6 +236,7 @@ impl<'s> Counted<'s> {
         if let Some(domain) = node.label(self.rule.topology_key())
             && !other.has_ended()
             && self.rule.is_about(self.of, other, state)
+            && self.rule.counts_on(self.of, node)
         {
             *self.by_domain.entry(domain).or_default() += 1;
         }
@@ -263,18 +262,8 @@ fn meets(term: &NodeSelectorTerm, node: &NodeRecord) -> bool {
 }
 
 fn is_met(asked: &NodeSelectorRequirement, value: Option<&str>) -> bool {
-    let is_named = |value: &str| asked.values.iter().flatten().any(|named| named == value);
-    let number = |text: &str| text.parse::<i64>().ok();
-    let bound = asked.values.iter().flatten().next().and_then(|bound| number(bound));
-    match asked.operator.as_str() {
-        "In" => value.is_some_and(is_named),
-        "NotIn" => !value.is_some_and(is_named),
-        "Exists" => value.is_some(),
-        "DoesNotExist" => value.is_none(),
-        "Gt" => value.and_then(number).zip(bound).is_some_and(|(value, bound)| value > bound),
-        "Lt" => value.and_then(number).zip(bound).is_some_and(|(value, bound)| value < bound),
-        _ => false,
-    }
+    let operator = asked.operator.parse::<Operator>();
+    operator.is_ok_and(|operator| operator.admits(asked.values.as_deref().unwrap_or_default(), value))
 }
 
 fn find<'s>(state: &'s State, (namespace, name): (&str, &str), node: &str) -> Option<(&'s PodRecord, &'s NodeRecord)> {

@@ -9,7 +9,7 @@ use berth_state::State;
 
 use crate::allocation;
 use crate::assignment::Assignment;
-use crate::decide::{Answer, Options};
+use crate::decide::{Answer, Options, Placing};
 use crate::decision::{Decision, Launch, Nomination};
 use crate::expected::{ExpectedDrawers, ExpectedNodes};
 use crate::plans::Plans;
@@ -82,7 +82,7 @@ impl Rest {
         }
         supply.add_pending(cluster, rows)?;
         let mut planned = Decision::default();
-        solve(state, options, &mut supply, (launching, plans), (&options.expected, &options.drawers), &mut planned)?;
+        solve(state, options, &mut supply, (launching, plans), options.placing(), &mut planned)?;
         let Decision { launches, nominations, moves, .. } = planned;
         Some(Planned { launches, nominations, moves })
     }
@@ -119,7 +119,8 @@ pub(crate) fn plan(
     with: (&Launching, &mut Plans),
 ) -> Option<Vec<Launch>> {
     let mut planned = Decision::default();
-    let none = (&ExpectedNodes::new(), &ExpectedDrawers::new());
+    let (expected, drawers) = (ExpectedNodes::new(), ExpectedDrawers::new());
+    let none = Placing { expected: &expected, drawers: &drawers, spares_others: options.spares_others };
     solve(state, options, supply, with, none, &mut planned)?;
     Some(planned.launches)
 }
@@ -130,11 +131,11 @@ fn solve(
     options: &Options,
     supply: &mut Cluster,
     (launching, plans): (&Launching, &mut Plans),
-    expected: (&ExpectedNodes, &ExpectedDrawers),
+    placing: Placing<'_>,
     decision: &mut Decision,
 ) -> Option<()> {
     let (universe, solution, allocation) =
-        allocation::solve_beside(supply, &options.solve, launching, expected, Some(plans));
+        allocation::solve_beside(supply, &options.solve, launching, placing, Some(plans));
     if solution.unschedulable.iter().any(|left| left.count > 0) {
         return None;
     }

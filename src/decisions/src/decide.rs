@@ -6,12 +6,13 @@ use berth_api::labels::koordinator::RESERVATION_ALLOCATED;
 use berth_api::{Operator, Requirement, labels};
 use berth_model::{Cluster, MemberKind, Phase, Universe};
 use berth_provisioning::{Claims, Launching, Solution};
-use berth_scheduling::Placement;
+use berth_scheduling::{Placement, Queue};
 use berth_state::{Kind, ObjectRef, PodRecord, State, Time};
 
 use crate::allocation::{self, Allocation};
 use crate::assignment::{Assignment, Share};
 use crate::awaited::Awaited;
+use crate::decider::QUEUE;
 use crate::decision::{
     Binding, DecideError, Decision, Eviction, Launch, Nomination, OfferingName, Refusal, ReservationDraw,
 };
@@ -40,6 +41,30 @@ pub struct Options {
     /// Whether nobody gives way to others: who finds no room that is free needs a new node. So it is asked what would become of
     /// pods that run.
     pub spares_others: bool,
+}
+
+/// How pods are placed on nodes that exist: beside whom that nodes were launched for, and whether others give way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Placing<'o> {
+    pub(crate) expected: &'o ExpectedNodes,
+    pub(crate) drawers: &'o ExpectedDrawers,
+    pub(crate) spares_others: bool,
+}
+
+// === impl Options ===
+
+impl Options {
+    pub(crate) fn placing(&self) -> Placing<'_> {
+        Placing { expected: &self.expected, drawers: &self.drawers, spares_others: self.spares_others }
+    }
+}
+
+// === impl Placing ===
+
+impl Placing<'_> {
+    pub(crate) fn queue(self) -> Queue {
+        Queue { preempts: !self.spares_others, ..QUEUE }
+    }
 }
 
 /// Whether there is enough to decide from.
@@ -78,14 +103,11 @@ pub(crate) fn decide_with(
     expect_synced(state)?;
     let mut cluster = state.cluster(now).clone();
     cluster.sort_nodes();
-    if options.spares_others {
-        cluster.specs.iter_mut().for_each(|spec| spec.never_preempts = true);
-    }
     let launching = launching.cloned().unwrap_or_else(|| Launching::new(&cluster));
     let (universe, solution, allocation) = if options.launches {
-        allocation::solve_beside(&mut cluster, &options.solve, &launching, (&options.expected, &options.drawers), None)
+        allocation::solve_beside(&mut cluster, &options.solve, &launching, options.placing(), None)
     } else {
-        let mut existing = existing::bind(&mut cluster, &launching, (&options.expected, &options.drawers));
+        let mut existing = existing::bind(&mut cluster, &launching, options.placing());
         // Who is to come later is told where launches are decided.
         existing.settled.clear();
         (Universe::default(), Solution::default(), Allocation::of_existing(existing))

@@ -116,7 +116,7 @@ impl Decider {
         let Kept { classes, scheduler, .. } = kept;
         let mut scheduler = Scheduler::resume(cluster, classes.universe(), scheduler);
         scheduler.expect(ExpectedRows::on_nodes_that_are_up(cluster, &options.expected).to_schedule());
-        let trial = scheduler.try_out(Queue { preempts: !options.spares_others, ..QUEUE });
+        let trial = scheduler.try_out(options.placing().queue());
         let scheduler = scheduler.pause();
         self.kept = Some(Kept { classes, scheduler, ..kept });
         let Trial { left, placements } = trial?;

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use berth_model::{ClassId, Cluster, MemberKind, MemberRun, Phase, Refusal, Reservation, Sym, Universe};
 use berth_provisioning::Launching;
 use berth_scheduling::reservation::reasons;
-use berth_scheduling::{Placement, Scheduler, expect_replacements};
+use berth_scheduling::{Placement, Queue, Scheduler, expect_replacements};
 use rustc_hash::FxHashMap;
 
-use crate::decider::QUEUE;
-use crate::expected::{ExpectedDrawers, ExpectedNodes, ExpectedRows};
+use crate::decide::Placing;
+use crate::expected::ExpectedRows;
 
 /// Why a Reservation that pre-allocates is left where there is no node to ask.
 const UNBOUND: &str = "a Reservation that pre-allocates takes room on nodes that exist, and there is none";
@@ -32,18 +32,14 @@ pub(crate) struct Existing {
 }
 
 /// Binds what finds a node that exists: it is pending no more. Neither is who is expected on a node that comes up.
-pub(crate) fn bind(
-    cluster: &mut Cluster,
-    launching: &Launching,
-    (expected, drawers): (&ExpectedNodes, &ExpectedDrawers),
-) -> Existing {
-    let rows = ExpectedRows::new(cluster, expected, drawers);
-    let mut existing = bind_now(cluster, launching, &rows);
+pub(crate) fn bind(cluster: &mut Cluster, launching: &Launching, placing: Placing<'_>) -> Existing {
+    let rows = ExpectedRows::new(cluster, placing.expected, placing.drawers);
+    let mut existing = bind_now(cluster, launching, &rows, placing.queue());
     existing.settled = rows.settle(cluster, existing.on_nodes.values().flatten());
     existing
 }
 
-fn bind_now(cluster: &mut Cluster, launching: &Launching, rows: &ExpectedRows) -> Existing {
+fn bind_now(cluster: &mut Cluster, launching: &Launching, rows: &ExpectedRows, queue: Queue) -> Existing {
     let mut existing = Existing::default();
     let has_pending = cluster.pending.iter().any(|row| row.members.iter().any(|run| !run.is_empty()));
     let must_draw = cluster.specs.iter().any(|spec| spec.reservation.affinity.is_some());
@@ -52,12 +48,14 @@ fn bind_now(cluster: &mut Cluster, launching: &Launching, rows: &ExpectedRows) -
     if !binds && (!has_pending || (!has_nodes && !must_draw)) {
         return existing;
     }
-    expect_replacements(cluster);
+    if queue.preempts {
+        expect_replacements(cluster);
+    }
     let universe = Universe::with_scores(cluster);
     let mut scheduler = Scheduler::new(cluster, &universe, launching.launchable(cluster, &universe));
     scheduler.expect(rows.to_schedule());
     scheduler.leave(rows.to_leave());
-    let left = scheduler.run(QUEUE);
+    let left = scheduler.run(queue);
     for (class, _) in left {
         if let Some(spec) = spec_of_drawer(cluster, &universe, class) {
             let mut refusals = scheduler.refusals(class);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use berth_api::{NodeClaim, NodePool, Operator, Requirement, labels};
+use berth_api::{NodeClaim, NodePool, Requirement, labels};
 
 /// Why a node drifted, in Karpenter's words; `None` where it did not. `node_labels` are those of the node; without
 /// `with_reserved`, the gate `ReservedCapacity`, that it is on a reservation is no drift.
@@ -55,24 +55,8 @@ fn has_other_hash(claim: &NodeClaim, pool: &NodePool) -> bool {
 fn holds(requirement: &Requirement, node: &BTreeMap<String, String>) -> bool {
     let key = labels::normalized(&requirement.key);
     let found = node.get(key).or_else(|| node.get(&requirement.key));
-    let number = |text: &str| text.parse::<i64>().ok();
-    let compares = |is: fn(&i64, &i64) -> bool| {
-        let bound = requirement.values.first().and_then(|bound| number(bound));
-        found.and_then(|found| number(found)).zip(bound).is_some_and(|(found, bound)| is(&found, &bound))
-    };
-    if found.is_none() && labels::is_well_known(key) {
-        return true;
-    }
-    match requirement.operator {
-        Operator::In => found.is_some_and(|found| requirement.values.contains(found)),
-        Operator::NotIn => found.is_none_or(|found| !requirement.values.contains(found)),
-        Operator::Exists => found.is_some(),
-        Operator::DoesNotExist => found.is_none(),
-        Operator::Gt => compares(i64::gt),
-        Operator::Lt => compares(i64::lt),
-        Operator::Gte => compares(i64::ge),
-        Operator::Lte => compares(i64::le),
-    }
+    (found.is_none() && labels::is_well_known(key))
+        || requirement.operator.admits(&requirement.values, found.map(String::as_str))
 }
 
 #[cfg(test)]

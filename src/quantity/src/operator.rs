@@ -39,6 +39,33 @@ impl Operator {
     pub const ALL: [Self; 8] =
         [Self::In, Self::NotIn, Self::Exists, Self::DoesNotExist, Self::Gt, Self::Lt, Self::Gte, Self::Lte];
 
+    /// Whether it admits a label's value, or its absence. Comparisons admit integers alone, and none where there is no bound.
+    ///
+    /// ```
+    /// # use berth_quantity::Operator;
+    /// let values = ["a".to_owned()];
+    /// assert!(Operator::NotIn.admits(&values, None) && !Operator::In.admits(&values, Some("b")));
+    /// assert!(Operator::Gt.admits(&["4".to_owned()], Some("5")) && !Operator::Gt.admits(&["4".to_owned()], Some("many")));
+    /// ```
+    pub fn admits(self, values: &[String], value: Option<&str>) -> bool {
+        let is_named = |value: &str| values.iter().any(|named| named == value);
+        let compares = |is: fn(&i64, &i64) -> bool| {
+            let number = value.and_then(|value| value.parse().ok());
+            let bound = values.first().and_then(|bound| bound.parse().ok());
+            number.zip(bound).is_some_and(|(number, bound)| is(&number, &bound))
+        };
+        match self {
+            Self::In => value.is_some_and(is_named),
+            Self::NotIn => !value.is_some_and(is_named),
+            Self::Exists => value.is_some(),
+            Self::DoesNotExist => value.is_none(),
+            Self::Gt => compares(i64::gt),
+            Self::Lt => compares(i64::lt),
+            Self::Gte => compares(i64::ge),
+            Self::Lte => compares(i64::le),
+        }
+    }
+
     /// Whether the operator compares integers, so that it needs exactly one value.
     pub const fn is_comparison(self) -> bool {
         matches!(self, Self::Gt | Self::Lt | Self::Gte | Self::Lte)

@@ -181,25 +181,7 @@ fn fill(status: &mut NodeClaimStatus, instance: &Instance, facts: &Facts<'_>) {
 fn value_of(key: &str, requirements: &[Requirement]) -> Option<String> {
     let of_key = || requirements.iter().filter(|requirement| requirement.key == key);
     let bound = |requirement: &Requirement| requirement.values.first().and_then(|bound| bound.parse::<i64>().ok());
-    let holds = |value: &str| {
-        let number = value.parse::<i64>().ok();
-        let compares = |requirement: &Requirement, is: fn(&i64, &i64) -> bool| {
-            number.zip(bound(requirement)).is_some_and(|(value, bound)| is(&value, &bound))
-        };
-        of_key().all(|requirement| {
-            let is_named = requirement.values.iter().any(|named| named == value);
-            match requirement.operator {
-                Operator::In => is_named,
-                Operator::NotIn => !is_named,
-                Operator::Exists => true,
-                Operator::DoesNotExist => false,
-                Operator::Gt => compares(requirement, i64::gt),
-                Operator::Lt => compares(requirement, i64::lt),
-                Operator::Gte => compares(requirement, i64::ge),
-                Operator::Lte => compares(requirement, i64::le),
-            }
-        })
-    };
+    let holds = |value: &str| of_key().all(|own| own.operator.admits(&own.values, Some(value)));
     if let Some(named) = of_key().find(|requirement| requirement.operator == Operator::In) {
         return named.values.iter().find(|value| holds(value)).cloned();
     }

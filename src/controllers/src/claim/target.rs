@@ -180,22 +180,7 @@ fn admits(requirement: &Requirement, offering: &OfferingEntry) -> bool {
 
 /// Whether a requirement admits a label's value, or its absence.
 fn value_admitted(requirement: &Requirement, value: Option<&str>) -> bool {
-    let listed = |value: &str| requirement.values.iter().any(|known| known == value);
-    let compared = |compare: fn(&i64, &i64) -> bool| {
-        let number = value.and_then(|value| value.parse().ok());
-        let bound = requirement.values.first().and_then(|bound| bound.parse().ok());
-        number.zip(bound).is_some_and(|(number, bound)| compare(&number, &bound))
-    };
-    match requirement.operator {
-        Operator::In => value.is_some_and(listed),
-        Operator::NotIn => !value.is_some_and(listed),
-        Operator::Exists => value.is_some(),
-        Operator::DoesNotExist => value.is_none(),
-        Operator::Gt => compared(i64::gt),
-        Operator::Lt => compared(i64::lt),
-        Operator::Gte => compared(i64::ge),
-        Operator::Lte => compared(i64::le),
-    }
+    requirement.operator.admits(&requirement.values, value)
 }
 
 #[cfg(test)]
