@@ -27,7 +27,7 @@ pub(crate) struct Awaited<'s> {
 
 /// A required rule of a pod about others.
 #[derive(Clone, Copy, Debug)]
-enum Rule<'s> {
+pub(crate) enum Rule<'s> {
     Affinity(&'s PodAffinityTerm),
     Spread(&'s TopologySpreadConstraint),
 }
@@ -44,7 +44,7 @@ struct Counted<'s> {
 
 impl<'s> Rule<'s> {
     /// Those of a pod.
-    fn of(pod: &'s PodRecord) -> impl Iterator<Item = Rule<'s>> {
+    pub(crate) fn of(pod: &'s PodRecord) -> impl Iterator<Item = Rule<'s>> {
         let spec = pod.spec();
         let affinity = spec.and_then(|spec| spec.affinity.as_ref()?.pod_affinity.as_ref());
         let affinity = affinity.and_then(|own| own.required_during_scheduling_ignored_during_execution.as_ref());
@@ -61,7 +61,7 @@ impl<'s> Rule<'s> {
     }
 
     /// Whether it is about another pod.
-    fn is_about(self, pod: &PodRecord, other: &PodRecord, state: &State) -> bool {
+    pub(crate) fn is_about(self, pod: &PodRecord, other: &PodRecord, state: &State) -> bool {
         let (selector, keys) = match self {
             Rule::Affinity(term) => (&term.label_selector, &term.match_label_keys),
             Rule::Spread(spread) => (&spread.label_selector, &spread.match_label_keys),

@@ -7,11 +7,11 @@ use berth_api::{Operator, Requirement, labels};
 use berth_model::{Cluster, MemberKind, Phase, Universe};
 use berth_provisioning::{Claims, Launching, Solution};
 use berth_scheduling::{Placement, Queue};
-use berth_state::{Kind, ObjectRef, PodRecord, State, Time};
+use berth_state::{Kind, ObjectRef, State, Time};
 
 use crate::allocation::{self, Allocation};
 use crate::assignment::{Assignment, Share};
-use crate::awaited::Awaited;
+use crate::coming::{Comes, Placed};
 use crate::decider::QUEUE;
 use crate::decision::{
     Binding, DecideError, Decision, Eviction, Launch, Nomination, OfferingName, Refusal, ReservationDraw,
@@ -140,49 +140,13 @@ pub(crate) struct Answer<'a> {
     pub(crate) allocation: &'a Allocation,
 }
 
-/// Who is placed on a node that is up.
-struct Placed<'p> {
-    object: ObjectRef,
-    node: ObjectRef,
-    placement: &'p Placement,
-    comes: Comes,
-    /// What it waits for, where it comes later.
-    waits_for: Option<Box<str>>,
-}
-
-/// The places of how many others are tried for a pod that would wait for them.
-const PLACES_TO_TRY: usize = 8;
-
-/// Whether one may stand in for the other.
-fn are_alike(one: &PodRecord, other: &PodRecord) -> bool {
-    one.namespace() == other.namespace()
-        && one.labels() == other.labels()
-        && one.controller().map(|owner| &owner.uid) == other.controller().map(|owner| &owner.uid)
-        && one.spec() == other.spec()
-}
-
-/// When one comes to its node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Comes {
-    /// Once it is made anew: it runs yet, on a node that goes away.
-    Next { after_evictions: bool },
-    /// When its own scheduler says so.
-    ByAnother,
-    /// Once others have made way there.
-    AfterEvictions,
-    /// Once others have stopped elsewhere, or have come.
-    Later,
-    /// At once.
-    Now,
-}
-
 impl Answer<'_> {
     fn reference(&self, kind: Kind, namespace: &str, name: &str) -> ObjectRef {
         reference(self.state, kind, namespace, name)
     }
 
     /// A pod by `namespace/name`, or a Reservation by name.
-    fn member(&self, kind: MemberKind, name: &str) -> ObjectRef {
+    pub(crate) fn member(&self, kind: MemberKind, name: &str) -> ObjectRef {
         match (kind, name.split_once('/')) {
             (MemberKind::Pod, Some((namespace, name))) => self.reference(Kind::Pod, namespace, name),
             (MemberKind::Pod, None) => self.reference(Kind::Pod, "", name),
@@ -226,10 +190,14 @@ impl Answer<'_> {
             }
         }
         self.await_others(&mut placed, leaving.as_ref());
+        while self.keep_held_room(&mut placed) {
+            self.await_others(&mut placed, leaving.as_ref());
+        }
         for placed in placed {
             self.place(placed, decision)?;
         }
-        decision.bindings.sort_by_key(|binding| binding.object.key.kind == Kind::Pod);
+        // Owners come before those who use what their Reservations give up.
+        decision.bindings.sort_by_key(|binding| (binding.object.key.kind == Kind::Pod, binding.draws_from.is_none()));
         let kind = |name: &str| if name.contains('/') { MemberKind::Pod } else { MemberKind::Reservation };
         for (name, node) in self.allocation.settled() {
             let object = self.member(kind(name), name);
@@ -283,91 +251,6 @@ impl Answer<'_> {
             if waits_for.is_some() { Comes::Later } else { Comes::Now }
         };
         Placed { object, node, placement, comes, waits_for }
-    }
-
-    /// Lets pods wait whose rules hold only once others have come that wait.
-    fn await_others(&self, placed: &mut [Placed<'_>], leaving: Option<&Leaving<'_>>) {
-        let mut tried: BTreeMap<ObjectRef, usize> = BTreeMap::new();
-        loop {
-            let is_pod = |placed: &Placed<'_>| placed.object.key.kind == Kind::Pod;
-            // Who runs on a node that goes away may stay there for long.
-            let waits = |placed: &&Placed<'_>| {
-                matches!(placed.comes, Comes::AfterEvictions | Comes::Later | Comes::Next { .. })
-            };
-            let name = |placed: &'_ Placed<'_>| {
-                let (object, node) = (&placed.object.key, &placed.node.key);
-                [&object.namespace, &object.name, &node.name].map(ToString::to_string)
-            };
-            let coming: Vec<[String; 3]> =
-                placed.iter().filter(|placed| placed.object.key.kind == Kind::Pod).filter(waits).map(name).collect();
-            let coming = coming.iter().map(|[namespace, name, node]| (&**namespace, &**name, &**node));
-            let mut awaited = Awaited::of(self.state, coming, leaving.map_or(&[], Leaving::on_nodes));
-            if awaited.is_empty() {
-                return;
-            }
-            let comes_now = |placed: &Placed<'_>| is_pod(placed) && placed.comes == Comes::Now;
-            let now = placed.iter().enumerate().filter(|(_, placed)| comes_now(placed));
-            let mut left: Vec<(usize, Option<String>)> = now.map(|(at, _)| (at, None)).collect();
-            // One may need another that comes now.
-            loop {
-                let n_left = left.len();
-                left.retain_mut(|(at, waits_for)| {
-                    let Some(placed) = placed.get(*at) else { return false };
-                    let (object, node) = (&placed.object.key, &placed.node.key);
-                    *waits_for = awaited.let_come((&object.namespace, &object.name), &node.name).err();
-                    waits_for.is_some()
-                });
-                if left.len() == n_left {
-                    break;
-                }
-            }
-            if left.is_empty() {
-                return;
-            }
-            let mut has_changed = false;
-            for (at, _) in &left {
-                has_changed |= self.take_place_of_next(placed, *at, &mut tried, leaving);
-            }
-            if has_changed {
-                continue;
-            }
-            for (at, waits_for) in left {
-                if let Some(placed) = placed.get_mut(at) {
-                    (placed.comes, placed.waits_for) = (Comes::Later, waits_for.map(Into::into));
-                }
-            }
-        }
-    }
-
-    /// Gives a pod that would wait for others the place that is meant for the next of one that is alike and runs yet, on a node
-    /// that goes away: a budget may keep that one there until this one has come.
-    fn take_place_of_next(
-        &self,
-        placed: &mut [Placed<'_>],
-        at: usize,
-        tried: &mut BTreeMap<ObjectRef, usize>,
-        leaving: Option<&Leaving<'_>>,
-    ) -> bool {
-        let pod = |placed: &Placed<'_>| self.state.pod(&placed.object.key.namespace, &placed.object.key.name);
-        let Some((own, record)) = placed.get(at).and_then(|own| Some((own, pod(own)?))) else { return false };
-        let tried = tried.entry(own.object.clone()).or_default();
-        if *tried >= PLACES_TO_TRY {
-            return false;
-        }
-        let (namespace, name) = (&own.object.key.namespace, &own.object.key.name);
-        let is_free = |other: &Placed<'_>| {
-            other.comes == Comes::Next { after_evictions: false }
-                && other.node != own.node
-                && pod(other).is_some_and(|other| are_alike(record, other))
-                && leaving.and_then(|pods| pods.keeps_off(namespace, name, &other.node.key.name)).is_none()
-        };
-        let next = placed.iter().enumerate().filter(|(_, other)| is_free(other)).nth(*tried).map(|(next, _)| next);
-        *tried += 1;
-        let Some(Ok([own, next])) = next.map(|next| placed.get_disjoint_mut([at, next])) else { return false };
-        std::mem::swap(&mut own.object, &mut next.object);
-        std::mem::swap(&mut own.comes, &mut next.comes);
-        std::mem::swap(&mut own.waits_for, &mut next.waits_for);
-        true
     }
 
     fn place(&self, placed: Placed<'_>, decision: &mut Decision) -> Result<(), DecideError> {

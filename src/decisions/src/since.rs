@@ -7,6 +7,7 @@ use berth_api::{NodeClaim, NodePool, Reservation, labels};
 use berth_model::{Cluster, Resources};
 use berth_state::{Key, Kind, ObjectRef, PodRecord, State, Time};
 
+use crate::awaited::Rule;
 use crate::decision::{Binding, Decision, Launch, Nomination};
 use crate::elsewhere::Finished;
 
@@ -14,6 +15,7 @@ use crate::elsewhere::Finished;
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "independent kinds of changes")]
 pub struct Since<'s> {
+    before: &'s State,
     state: &'s State,
     changed: BTreeSet<&'s Key>,
     /// By name of the node, or of its NodeClaim: what changed there.
@@ -49,6 +51,7 @@ impl<'s> Since<'s> {
         state.cluster(now);
         let state = &*state;
         let mut since = Since {
+            before,
             state,
             changed: state.noted().collect(),
             nodes: BTreeMap::new(),
@@ -62,15 +65,15 @@ impl<'s> Since<'s> {
             offers: state.has_other_offers(),
         };
         for key in state.noted() {
-            since.take_in(before, key);
+            since.take_in(key);
         }
         since
     }
 
-    fn take_in(&mut self, before: &'s State, key: &'s Key) {
-        let state = self.state;
+    fn take_in(&mut self, key: &'s Key) {
+        let (before, state) = (self.before, self.state);
         match key.kind {
-            Kind::Pod => self.take_in_pod(before, key),
+            Kind::Pod => self.take_in_pod(key),
             Kind::Node | Kind::CSINode | Kind::Device | Kind::NodeResourceTopology => {
                 self.note(&key.name, OnNode::Other);
             }
@@ -107,8 +110,8 @@ impl<'s> Since<'s> {
         }
     }
 
-    fn take_in_pod(&mut self, before: &'s State, key: &'s Key) {
-        let [was, is] = [before, self.state].map(|of| of.pod(&key.namespace, &key.name));
+    fn take_in_pod(&mut self, key: &'s Key) {
+        let [was, is] = [self.before, self.state].map(|of| of.pod(&key.namespace, &key.name));
         let [from, to] = [was, is].map(|pod| pod.and_then(|pod| pod.node()));
         if from == to {
             self.note_all(from, OnNode::Other);
@@ -187,13 +190,9 @@ impl<'s> Since<'s> {
                 again |= self.waits(&nomination.object);
             }
         }
-        for binding in &decision.bindings {
-            if self.holds(binding, &decided) {
-                kept.bindings.push(binding.clone());
-            } else {
-                again |= self.waits(&binding.object);
-            }
-        }
+        let (bindings, dropped) = self.kept_bindings(&decision.bindings, &decided);
+        kept.bindings = bindings.into_iter().cloned().collect();
+        again |= dropped.iter().any(|binding| self.waits(&binding.object));
         for refusal in decision.refusals {
             let mut refusal = refusal;
             refusal.objects.retain(|object| self.is_as_it_was(object));
@@ -279,6 +278,38 @@ impl<'s> Since<'s> {
             OnNode::Left | OnNode::Other => false,
         };
         self.all || self.nodes.get(node).is_some_and(|changes| !changes.iter().all(as_decided))
+    }
+
+    /// Bindings that hold, and those that do not. None holds whose pod has a rule about another one that does not come: a spread
+    /// may have been even with that one alone.
+    fn kept_bindings<'d>(
+        &self,
+        bindings: &'d [Binding],
+        decided: &Decided<'_>,
+    ) -> (Vec<&'d Binding>, Vec<&'d Binding>) {
+        let (mut kept, mut dropped): (Vec<_>, Vec<_>) =
+            bindings.iter().partition(|binding| self.holds(binding, decided));
+        let mut asked = 0;
+        while asked < dropped.len() {
+            let pods = dropped.iter().skip(asked).map(|binding| &binding.object.key);
+            let pods = pods.filter(|key| key.kind == Kind::Pod);
+            let pods = pods.filter_map(|key| self.before.pod(&key.namespace, &key.name));
+            // Rules look at nothing else of them.
+            let unlike: BTreeMap<_, _> = pods.map(|pod| ((pod.namespace(), pod.labels()), pod)).collect();
+            asked = dropped.len();
+            let counts_on_none = |binding: &&Binding| {
+                let key = &binding.object.key;
+                let pod = self.state.pod(&key.namespace, &key.name).filter(|_| key.kind == Kind::Pod);
+                pod.is_none_or(|pod| {
+                    let is_about_any = |rule: Rule<'_>| unlike.values().any(|of| rule.is_about(pod, of, self.state));
+                    !Rule::of(pod).any(is_about_any)
+                })
+            };
+            let (holding, counting): (Vec<_>, Vec<_>) = kept.into_iter().partition(counts_on_none);
+            kept = holding;
+            dropped.extend(counting);
+        }
+        (kept, dropped)
     }
 
     fn is_there(&self, node: &ObjectRef) -> bool {

@@ -37,6 +37,9 @@ pub(crate) async fn perform(world: &mut World<'_>, step: &Step) -> Result<(), St
             if &**kind == "Pod" {
                 // It does not come again.
                 world.of_trace.remove(&(namespace.to_string(), name.to_string()));
+                if world.kept_out.forget(namespace, name) {
+                    return Ok(());
+                }
             }
             let api = berth_sandbox::api_of(&world.parts.client, api_version, kind, namespace);
             let how = match propagation {
@@ -116,7 +119,14 @@ pub(crate) async fn create(world: &mut World<'_>, arrival: &Arrival) -> Result<(
         .body(body)
         .map_err(|error| error.to_string())?;
     let created = world.parts.client.request::<Value>(request).await;
-    let created = created.map_err(|error| format!("unable to create pod {name}: {}", said(&error)))?;
+    let created = match created {
+        Ok(created) => created,
+        Err(kube::Error::Api(status)) if crate::quota::is_exceeded(&status) => {
+            world.kept_out.add(arrival.clone(), status.message.clone());
+            return Ok(());
+        }
+        Err(error) => return Err(format!("unable to create pod {name}: {}", said(&error))),
+    };
     let uid = created.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default().to_owned();
     world.of_trace.insert((template.namespace.clone(), name.to_string()), TracePod::new(arrival.clone(), uid));
     Ok(())

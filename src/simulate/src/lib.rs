@@ -15,6 +15,7 @@ mod meter;
 mod names;
 mod outcome;
 mod population;
+mod quota;
 mod record;
 mod report;
 mod scenario;

@@ -29,6 +29,7 @@ use crate::load::Simulation;
 use crate::lost;
 use crate::meter::Meter;
 use crate::outcome::{Outcome, Sample};
+use crate::quota::{self, KeptOut};
 use crate::scenario::Consolidation;
 use crate::step::{Action, Arrival};
 use crate::waits::{Told, Waits};
@@ -153,6 +154,8 @@ pub(crate) struct World<'s> {
     pub(crate) of_trace: FxHashMap<(String, String), TracePod>,
     /// Pods of traces that have ended, or have gone before they did.
     over: Vec<Over>,
+    /// Pods of traces that a quota keeps out.
+    pub(crate) kept_out: KeptOut,
     samples: Vec<Sample>,
     /// What could not be done as the scenario says, and is no error.
     pub(crate) notes: Vec<String>,
@@ -175,7 +178,8 @@ impl<'s> World<'s> {
         loop {
             let due = steps.peek().map(|step| world.start + Duration::from_millis(step.at));
             let noticed = world.silent.first().map(|(at, _)| *at);
-            let wake = [due, noticed].into_iter().flatten().fold(next_sample, Instant::min).min(end);
+            let tried = world.kept_out.try_at();
+            let wake = [due, noticed, tried].into_iter().flatten().fold(next_sample, Instant::min).min(end);
             tokio::select! {
                 biased;
                 Some(event) = world.parts.happened.recv() => {
@@ -191,6 +195,9 @@ impl<'s> World<'s> {
                     }
                     if noticed.is_some_and(|noticed| noticed <= now) {
                         world.notice_silence(now).await;
+                    }
+                    if tried.is_some_and(|tried| tried <= now) {
+                        world.try_kept_out().await?;
                     }
                     while let Some(step) = steps.next_if(|step| world.start + Duration::from_millis(step.at) <= now) {
                         if let Some(what) = step.in_words() {
@@ -212,6 +219,7 @@ impl<'s> World<'s> {
             }
         }
         world.sample();
+        world.notes.extend(world.kept_out.note());
         onlooker.end();
         Ok(Outcome::new(simulation, world.parts.cloud.now(), &world.meter, &world.waits, world.samples)
             .with_counts(world.notes, [world.n_interrupted, world.n_died, world.n_refused]))
@@ -283,6 +291,7 @@ impl<'s> World<'s> {
             silent: BTreeSet::new(),
             of_trace: FxHashMap::default(),
             over: Vec::new(),
+            kept_out: KeptOut::default(),
             samples: Vec::new(),
             notes,
             n_interrupted: 0,
@@ -392,6 +401,9 @@ impl<'s> World<'s> {
         };
         let launched_at = node.and_then(|node| self.launched_at.get(node)).copied();
         self.waits.pod(told, launched_at, self.parts.cloud.now());
+        if is_ended || is_gone {
+            self.kept_out.one_left();
+        }
         if self.of_trace.is_empty() {
             return;
         }
@@ -426,6 +438,13 @@ impl<'s> World<'s> {
                 message,
             }),
         }
+    }
+
+    async fn try_kept_out(&mut self) -> Result<(), SimulateError> {
+        quota::try_again(self).await.map_err(|(arrival, message)| {
+            let (namespace, name) = (&arrival.template.namespace, &arrival.name);
+            SimulateError::Step { place: format!("pod {namespace}/{name}, kept out before"), message }
+        })
     }
 
     /// Marks the nodes whose machines have been silent for long enough.

@@ -196,6 +196,34 @@ fn a_pod_of_a_trace_that_loses_its_node_comes_again_with_the_time_that_it_had_le
     assert_eq!((last.running, last.pending), (0, 0));
 }
 
+/// The regression: the first pod that a quota refused ended the whole simulation.
+#[test]
+fn pods_of_a_trace_that_a_quota_keeps_out_come_once_others_have_gone() {
+    let folder = Folder::new("quota");
+    folder.write(
+        "pods.jsonl",
+        "{\"apiVersion\":\"berth.sh/v1alpha1\",\"kind\":\"Trace\"}
+{\"template\":\"a\",\"pod\":{\"spec\":{\"restartPolicy\":\"Never\",\"containers\":[{\"name\":\"c\",\"image\":\"i\",\"resources\":{\"requests\":{\"cpu\":\"3\"}}}]}}}
+{\"template\":\"b\",\"pod\":{\"spec\":{\"restartPolicy\":\"Never\",\"containers\":[{\"name\":\"c\",\"image\":\"i\",\"resources\":{\"requests\":{\"cpu\":\"5\"}}}]}}}
+{\"at\":0,\"create\":\"a\",\"name\":\"one\",\"runsFor\":300}
+{\"at\":10,\"create\":\"a\",\"name\":\"two\",\"runsFor\":300}
+{\"at\":20,\"create\":\"b\",\"name\":\"never\",\"runsFor\":300}
+{\"at\":30,\"create\":\"a\",\"name\":\"given-up\",\"runsFor\":300}
+{\"at\":40,\"delete\":{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"namespace\":\"default\",\"name\":\"given-up\"}}
+",
+    );
+    let quota = "traces: [pods.jsonl]
+events: []
+";
+    let objects = "- {apiVersion: v1, kind: ResourceQuota, metadata: {name: small}, spec: {hard: {pods: '1', requests.cpu: '4'}}}\n";
+    let outcome = run(&folder, &scenario("spot", 0, &format!("{objects}{quota}")));
+    assert_eq!(outcome.pods.total, 2, "{outcome:?}");
+    let ran = outcome.pods.pod_days * 24.0 * 3600.0;
+    assert!((600.0..700.0).contains(&ran), "one after the other: {ran}");
+    let note = outcome.notes.iter().find(|note| note.contains("kept out")).unwrap();
+    assert!(note.starts_with("1 pod of a trace was kept out by a quota to the end: default/never: "), "{note}");
+}
+
 #[test]
 fn pods_without_a_place_are_told_with_the_reason() {
     let folder = Folder::new("left");

@@ -52,3 +52,47 @@ fn who_has_none_of_its_like_there_takes_the_room_that_a_reservation_gives_back()
     let web = [web(&json!({})), vec![other]].concat().split_off(1);
     assert_eq!(planned("1", web), (vec![4], 0), "the owner, two of web, and the other one");
 }
+
+/// The regression: an owner that runs yet, on a node that goes away, was counted as come, and its Reservation's room as free.
+#[test]
+fn others_stay_out_of_held_room_until_its_owner_has_come_from_a_node_that_goes_away() {
+    let available = |node: &str| {
+        let Object::Reservation(room) = room() else { unreachable!("a Reservation was made") };
+        let mut room = serde_json::to_value(&*room).unwrap();
+        let allocatable = json!({"cpu": "1"});
+        merge(&mut room, json!({"status": {"phase": "Available", "nodeName": node, "allocatable": allocatable}}));
+        Object::from(typed::<berth_api::Reservation>(room))
+    };
+    let leaving = |deletion: Value| {
+        Object::from(typed::<Node>(json!({
+            "metadata": {"name": "old", "uid": "uid-old", "deletionTimestamp": deletion, "finalizers": ["x"]},
+            "status": {"allocatable": {"cpu": "2", "memory": "8Gi", "pods": "10"}}})))
+    };
+    let owner_on = |node: Value| {
+        let labels = json!({"app": "owner"});
+        mk_pod("owner", "100m", json!({"metadata": {"labels": labels}, "spec": {"nodeName": node}}))
+    };
+    let outcome = |owner: Object, thief: &str| {
+        let thief = mk_pod("thief", thief, json!({"spec": {"priority": -1}}));
+        let old = leaving(json!("1970-01-01T00:00:00Z"));
+        let mut state = state_of(&[mk_node("n", "1500m", &json!({})), available("n"), old, owner, thief]);
+        let whole = decide(&mut state, &full(), NOW).unwrap();
+        let mut decider = Decider::new();
+        decider.refresh(&mut state, NOW);
+        let at_once = decider.decide_at_once(&mut state, &Options::default(), &BTreeSet::new(), NOW).unwrap();
+        let kept = decider.decide(&mut state, &full(), NOW).unwrap();
+        let is_thief = |object: &ObjectRef| *object == pod_ref("thief");
+        let outcomes = [whole, at_once.decision, kept].map(|decision| {
+            let is_bound = decision.bindings.iter().any(|binding| is_thief(&binding.object));
+            let waits = decision.nominations.iter().find(|known| is_thief(&known.object));
+            (is_bound, waits.and_then(|known| known.waits_for.as_deref().map(str::to_owned)))
+        });
+        assert_eq!(outcomes[0], outcomes[1]);
+        assert_eq!(outcomes[0], outcomes[2]);
+        outcomes[0].clone()
+    };
+    let waits = "waiting for pod default/owner to draw from Reservation room".to_owned();
+    assert_eq!(outcome(owner_on(json!("old")), "900m"), (false, Some(waits)), "it fits into held room alone");
+    assert_eq!(outcome(owner_on(json!("old")), "400m"), (true, None), "it fits beside the room");
+    assert_eq!(outcome(owner_on(Value::Null), "900m"), (true, None), "the owner comes first");
+}

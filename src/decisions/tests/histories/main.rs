@@ -5,6 +5,7 @@
 mod elsewhere;
 mod objects;
 mod refreshed;
+mod rooms;
 mod rules;
 mod seen;
 mod told;

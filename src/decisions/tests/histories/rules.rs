@@ -11,19 +11,20 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use crate::rooms::Room;
 use crate::{NOW, cases, objects, options, rebuilt};
 
 const ZONE: &str = "topology.kubernetes.io/zone";
 const HOST: &str = "kubernetes.io/hostname";
-const N_APPS: u8 = 4;
+pub(crate) const N_APPS: u8 = 4;
 /// At most so many of each, so that much happens to few.
 const N_PODS: usize = 14;
 const N_NODES: usize = 6;
 
 /// What the pods of a workload are made from.
 #[derive(Clone, Copy, Debug, Default)]
-struct Template {
-    cpu: u32,
+pub(crate) struct Template {
+    pub(crate) cpu: u32,
     priority: i32,
     /// Topology key and app of a required anti-affinity.
     away_from: Option<(&'static str, u8)>,
@@ -36,21 +37,25 @@ struct Template {
 }
 
 #[derive(Clone, Debug)]
-struct RunningPod {
+pub(crate) struct RunningPod {
     uid: u32,
     app: u8,
-    template: Template,
-    node: Option<String>,
+    pub(crate) template: Template,
+    pub(crate) node: Option<String>,
     nominated: Option<String>,
     is_terminating: bool,
+    /// What it was bound with.
+    annotations: BTreeMap<String, String>,
+    /// The Reservation that it draws from.
+    pub(crate) draws_from: Option<String>,
 }
 
 #[derive(Clone, Debug)]
-struct ExistingNode {
+pub(crate) struct ExistingNode {
     uid: u32,
     zone: &'static str,
-    cpu: u32,
-    is_going: bool,
+    pub(crate) cpu: u32,
+    pub(crate) is_going: bool,
 }
 
 /// One thing that happens. Numbers choose among what there is.
@@ -67,6 +72,9 @@ enum Step {
     NodeComes(u8, u8),
     NodeGoes(u8),
     NodeIsGone(u8),
+    /// A Reservation has come to a node.
+    RoomComes(u8, u8),
+    RoomIsGone(u8),
     Decide(How),
     /// The same elsewhere, and meanwhile other things happen.
     Begin,
@@ -80,7 +88,7 @@ enum How {
     AtOnce,
 }
 
-struct World {
+pub(crate) struct World {
     state: State,
     decider: Decider,
     replica: Option<Replica>,
@@ -88,8 +96,9 @@ struct World {
     /// The nodes that there were when it was asked: of those that come meanwhile nothing is known.
     nodes_then: BTreeSet<String>,
     templates: BTreeMap<u8, Template>,
-    pods: BTreeMap<String, RunningPod>,
-    nodes: BTreeMap<String, ExistingNode>,
+    pub(crate) pods: BTreeMap<String, RunningPod>,
+    pub(crate) nodes: BTreeMap<String, ExistingNode>,
+    pub(crate) rooms: BTreeMap<String, Room>,
     n_made: u32,
     n_versions: u64,
 }
@@ -136,7 +145,7 @@ impl Template {
         let owner =
             json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "1", "controller": true}]);
         let mut metadata = json!({"name": name, "namespace": "a", "uid": format!("p{}", pod.uid), "ownerReferences": owner,
-            "labels": {"app": format!("app{}", pod.app)}});
+            "labels": {"app": format!("app{}", pod.app)}, "annotations": pod.annotations});
         let mut status = json!({"phase": "Pending"});
         if let Some(node) = &pod.node {
             spec["nodeName"] = node.as_str().into();
@@ -170,14 +179,14 @@ impl ExistingNode {
     }
 }
 
-fn of_json<T: serde::de::DeserializeOwned>(value: Value) -> Object
+pub(crate) fn of_json<T: serde::de::DeserializeOwned>(value: Value) -> Object
 where
     Object: From<T>,
 {
     Object::from(serde_json::from_value::<T>(value).unwrap())
 }
 
-fn pick<V>(map: &BTreeMap<String, V>, which: u8, is_meant: impl Fn(&V) -> bool) -> Option<String> {
+pub(crate) fn pick<V>(map: &BTreeMap<String, V>, which: u8, is_meant: impl Fn(&V) -> bool) -> Option<String> {
     let meant: Vec<&String> = map.iter().filter(|(_, value)| is_meant(value)).map(|(name, _)| name).collect();
     meant.get(usize::from(which) % meant.len().max(1)).map(|name| (*name).clone())
 }
@@ -208,31 +217,42 @@ impl World {
             templates: (0..N_APPS).map(|app| (app, Template::of(u16::from(app) * 77))).collect(),
             pods: BTreeMap::new(),
             nodes: BTreeMap::new(),
+            rooms: BTreeMap::new(),
             n_made: 0,
             n_versions: 10,
         }
     }
 
+    pub(crate) fn tell(&mut self, mut object: Object) {
+        self.n_versions += 1;
+        objects::metadata_of(&mut object).resource_version = Some(self.n_versions.to_string());
+        self.state.apply(Event::Applied(object), NOW).unwrap();
+    }
+
     fn tell_pod(&mut self, name: &str) {
         if let Some(pod) = self.pods.get(name) {
-            let mut object = pod.template.pod(name, pod);
-            self.n_versions += 1;
-            objects::metadata_of(&mut object).resource_version = Some(self.n_versions.to_string());
-            self.state.apply(Event::Applied(object), NOW).unwrap();
+            self.tell(pod.template.pod(name, pod));
         }
     }
 
     fn tell_node(&mut self, name: &str) {
         if let Some(node) = self.nodes.get(name) {
-            let mut object = node.object(name);
-            self.n_versions += 1;
-            objects::metadata_of(&mut object).resource_version = Some(self.n_versions.to_string());
-            self.state.apply(Event::Applied(object), NOW).unwrap();
+            self.tell(node.object(name));
         }
     }
 
-    fn forget(&mut self, kind: Kind, namespace: &str, name: &str) {
-        let gone = if kind == Kind::Pod { self.pods.remove(name).is_some() } else { self.nodes.remove(name).is_some() };
+    /// The number of something new.
+    pub(crate) fn next(&mut self) -> u32 {
+        self.n_made += 1;
+        self.n_made
+    }
+
+    pub(crate) fn forget(&mut self, kind: Kind, namespace: &str, name: &str) {
+        let gone = match kind {
+            Kind::Pod => self.pods.remove(name).is_some(),
+            Kind::Reservation => self.rooms.remove(name).is_some(),
+            _ => self.nodes.remove(name).is_some(),
+        };
         let key = berth_state::Key { kind, namespace: namespace.into(), name: name.into() };
         if gone {
             let object = berth_state::ObjectRef { uid: self.state.uid_of(&key).map(|uid| uid.as_ref().into()), key };
@@ -303,7 +323,14 @@ impl World {
                     for pod in pods {
                         self.forget(Kind::Pod, "a", &pod);
                     }
+                    self.leave_rooms(&name);
                     self.forget(Kind::Node, "", &name);
+                }
+            }
+            Step::RoomComes(node, variant) => self.room_comes(node, variant),
+            Step::RoomIsGone(which) => {
+                if let Some(name) = pick(&self.rooms, which, |_| true) {
+                    self.forget(Kind::Reservation, "", &name);
                 }
             }
             Step::Decide(how) => self.decide(how),
@@ -330,7 +357,16 @@ impl World {
         self.n_made += 1;
         let name = format!("pod{}", self.n_made);
         let template = self.templates[&app];
-        let pod = RunningPod { uid: self.n_made, app, template, node: None, nominated: None, is_terminating: false };
+        let pod = RunningPod {
+            uid: self.n_made,
+            app,
+            template,
+            node: None,
+            nominated: None,
+            is_terminating: false,
+            annotations: BTreeMap::new(),
+            draws_from: None,
+        };
         self.pods.insert(name.clone(), pod);
         self.tell_pod(&name);
     }
@@ -358,10 +394,15 @@ impl World {
         let before = self.pods.clone();
         for binding in &decision.bindings {
             let (name, node) = (&*binding.object.key.name, &*binding.node.key.name);
+            assert_eq!(binding.object.key.kind, Kind::Pod, "a Reservation that has its node is placed again");
             self.expect_allowed(name, node);
+            let draws_from = binding.draws_from.as_ref().map(|reservation| reservation.key.name.to_string());
+            self.expect_held(name, node, draws_from.as_deref());
             let patch = Patch::Bind { node: node.into(), annotations: binding.annotations.clone() };
             let write = self.state.assume(&binding.object, patch).unwrap();
-            self.pods.get_mut(name).unwrap().node = Some(node.to_owned());
+            let pod = self.pods.get_mut(name).unwrap();
+            (pod.node, pod.draws_from) = (Some(node.to_owned()), draws_from);
+            pod.annotations.clone_from(&binding.annotations);
             let outcome = Outcome::Written { resource_version: None, uid: None };
             self.state.apply(Event::Settled { assumption: write.assumption, outcome }, NOW).unwrap();
             self.tell_pod(name);
@@ -378,6 +419,7 @@ impl World {
         for eviction in decision.evictions.iter().filter(|_| evicts) {
             self.delete(&eviction.pod.key.name);
         }
+        self.close_spent_rooms();
     }
 
     /// Whether a pod may come to a node beside everybody who runs.
@@ -489,6 +531,8 @@ fn step() -> impl Strategy<Value = Step> {
         5 => (any::<u8>(), any::<u8>()).prop_map(|(zone, cpu)| Step::NodeComes(zone, cpu)),
         1 => any::<u8>().prop_map(Step::NodeGoes),
         1 => any::<u8>().prop_map(Step::NodeIsGone),
+        2 => (any::<u8>(), any::<u8>()).prop_map(|(node, variant)| Step::RoomComes(node, variant)),
+        1 => any::<u8>().prop_map(Step::RoomIsGone),
         8 => how.prop_map(Step::Decide),
         2 => Just(Step::Begin),
         3 => any::<bool>().prop_map(Step::Finish),

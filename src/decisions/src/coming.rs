@@ -1,0 +1,133 @@
+//! Who comes to nodes that are up, and when: at once, or once others have gone or come.
+
+use std::collections::BTreeMap;
+
+use berth_scheduling::Placement;
+use berth_state::{Kind, ObjectRef, PodRecord};
+
+use crate::awaited::Awaited;
+use crate::decide::Answer;
+use crate::leaving::Leaving;
+
+/// Who is placed on a node that is up.
+pub(crate) struct Placed<'p> {
+    pub(crate) object: ObjectRef,
+    pub(crate) node: ObjectRef,
+    pub(crate) placement: &'p Placement,
+    pub(crate) comes: Comes,
+    /// What it waits for, where it comes later.
+    pub(crate) waits_for: Option<Box<str>>,
+}
+
+/// The places of how many others are tried for a pod that would wait for them.
+const PLACES_TO_TRY: usize = 8;
+
+/// Whether one may stand in for the other.
+fn are_alike(one: &PodRecord, other: &PodRecord) -> bool {
+    one.namespace() == other.namespace()
+        && one.labels() == other.labels()
+        && one.controller().map(|owner| &owner.uid) == other.controller().map(|owner| &owner.uid)
+        && one.spec() == other.spec()
+}
+
+/// When one comes to its node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Comes {
+    /// Once it is made anew: it runs yet, on a node that goes away.
+    Next { after_evictions: bool },
+    /// When its own scheduler says so.
+    ByAnother,
+    /// Once others have made way there.
+    AfterEvictions,
+    /// Once others have stopped elsewhere, or have come.
+    Later,
+    /// At once.
+    Now,
+}
+
+impl Answer<'_> {
+    /// Lets pods wait whose rules hold only once others have come that wait.
+    pub(crate) fn await_others(&self, placed: &mut [Placed<'_>], leaving: Option<&Leaving<'_>>) {
+        let mut tried: BTreeMap<ObjectRef, usize> = BTreeMap::new();
+        loop {
+            let is_pod = |placed: &Placed<'_>| placed.object.key.kind == Kind::Pod;
+            // Who runs on a node that goes away may stay there for long.
+            let waits = |placed: &&Placed<'_>| {
+                matches!(placed.comes, Comes::AfterEvictions | Comes::Later | Comes::Next { .. })
+            };
+            let name = |placed: &'_ Placed<'_>| {
+                let (object, node) = (&placed.object.key, &placed.node.key);
+                [&object.namespace, &object.name, &node.name].map(ToString::to_string)
+            };
+            let coming: Vec<[String; 3]> =
+                placed.iter().filter(|placed| placed.object.key.kind == Kind::Pod).filter(waits).map(name).collect();
+            let coming = coming.iter().map(|[namespace, name, node]| (&**namespace, &**name, &**node));
+            let mut awaited = Awaited::of(self.state, coming, leaving.map_or(&[], Leaving::on_nodes));
+            if awaited.is_empty() {
+                return;
+            }
+            let comes_now = |placed: &Placed<'_>| is_pod(placed) && placed.comes == Comes::Now;
+            let now = placed.iter().enumerate().filter(|(_, placed)| comes_now(placed));
+            let mut left: Vec<(usize, Option<String>)> = now.map(|(at, _)| (at, None)).collect();
+            // One may need another that comes now.
+            loop {
+                let n_left = left.len();
+                left.retain_mut(|(at, waits_for)| {
+                    let Some(placed) = placed.get(*at) else { return false };
+                    let (object, node) = (&placed.object.key, &placed.node.key);
+                    *waits_for = awaited.let_come((&object.namespace, &object.name), &node.name).err();
+                    waits_for.is_some()
+                });
+                if left.len() == n_left {
+                    break;
+                }
+            }
+            if left.is_empty() {
+                return;
+            }
+            let mut has_changed = false;
+            for (at, _) in &left {
+                has_changed |= self.take_place_of_next(placed, *at, &mut tried, leaving);
+            }
+            if has_changed {
+                continue;
+            }
+            for (at, waits_for) in left {
+                if let Some(placed) = placed.get_mut(at) {
+                    (placed.comes, placed.waits_for) = (Comes::Later, waits_for.map(Into::into));
+                }
+            }
+        }
+    }
+
+    /// Gives a pod that would wait for others the place that is meant for the next of one that is alike and runs yet, on a node
+    /// that goes away: a budget may keep that one there until this one has come.
+    fn take_place_of_next(
+        &self,
+        placed: &mut [Placed<'_>],
+        at: usize,
+        tried: &mut BTreeMap<ObjectRef, usize>,
+        leaving: Option<&Leaving<'_>>,
+    ) -> bool {
+        let pod = |placed: &Placed<'_>| self.state.pod(&placed.object.key.namespace, &placed.object.key.name);
+        let Some((own, record)) = placed.get(at).and_then(|own| Some((own, pod(own)?))) else { return false };
+        let tried = tried.entry(own.object.clone()).or_default();
+        if *tried >= PLACES_TO_TRY {
+            return false;
+        }
+        let (namespace, name) = (&own.object.key.namespace, &own.object.key.name);
+        let is_free = |other: &Placed<'_>| {
+            other.comes == Comes::Next { after_evictions: false }
+                && other.node != own.node
+                && pod(other).is_some_and(|other| are_alike(record, other))
+                && leaving.and_then(|pods| pods.keeps_off(namespace, name, &other.node.key.name)).is_none()
+        };
+        let next = placed.iter().enumerate().filter(|(_, other)| is_free(other)).nth(*tried).map(|(next, _)| next);
+        *tried += 1;
+        let Some(Ok([own, next])) = next.map(|next| placed.get_disjoint_mut([at, next])) else { return false };
+        std::mem::swap(&mut own.object, &mut next.object);
+        std::mem::swap(&mut own.comes, &mut next.comes);
+        std::mem::swap(&mut own.waits_for, &mut next.waits_for);
+        true
+    }
+}
