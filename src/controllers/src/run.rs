@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use berth_cloudprovider::{CloudProvider, tag};
 use futures::FutureExt;
@@ -32,6 +33,8 @@ use crate::writer::Writer;
 const CHANNEL: usize = 4096;
 /// Writes under way at a time.
 const WRITES: usize = 256;
+/// How long the answers to requests are waited for before the Lease is given up: who stops it expects it to end within a second.
+const PATIENCE: Duration = Duration::from_millis(500);
 /// Calls of the cloud under way at a time.
 const CALLS: usize = 128;
 
@@ -89,7 +92,7 @@ impl Controllers {
                 }
             }
         };
-        let fence = Fence::closed();
+        let (fence, duration) = (Fence::closed(), lease.duration);
         let mut candidate = Candidate::new(self.client.clone(), self.clock.clone(), lease, fence.clone());
         loop {
             if let Some(reporter) = &self.reporter {
@@ -100,14 +103,27 @@ impl Controllers {
                 () = &mut shutdown => return,
                 () = candidate.acquire() => {}
             }
+            let lead = self.lead(fence.clone());
+            tokio::pin!(lead);
             tokio::select! {
                 biased;
                 () = &mut shutdown => {
-                    candidate.release().await;
+                    fence.close();
+                    // What is on its way may take effect under the next leader, who would not know of it.
+                    let is_settled = tokio::select! {
+                        biased;
+                        is_settled = fence.is_settled(PATIENCE, duration) => is_settled,
+                        () = &mut lead => false,
+                    };
+                    if is_settled {
+                        candidate.release().await;
+                    } else {
+                        tracing::info!("requests are not answered yet: the Lease is not given up, others wait until it is over");
+                    }
                     return;
                 }
                 () = candidate.hold() => {}
-                () = self.lead(fence.clone()) => {}
+                () = &mut lead => {}
             }
         }
     }

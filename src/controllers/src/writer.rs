@@ -34,17 +34,24 @@ impl Writer {
 
     /// Sends a write. An answer that comes after the fence may have closed is not waited for.
     pub(crate) async fn send(&self, write: &Write) -> Outcome {
-        let Ok(deadline) = self.fence.deadline() else {
-            return Outcome::Fenced;
-        };
         let request = match request(write) {
             Ok(request) => request,
             Err(error) => return Outcome::Refused(error.to_string()),
         };
+        let Ok(passage) = self.fence.pass() else {
+            return Outcome::Fenced;
+        };
         let timeout = Instant::now() + TIMEOUT;
-        let deadline = deadline.map_or(timeout, |fence| fence.min(timeout));
+        let deadline = passage.deadline.map_or(timeout, |fence| fence.min(timeout));
         let outcome = match tokio::time::timeout_at(deadline, self.client.request_text(request)).await {
-            Ok(answer) => Outcome::from_answer(answer),
+            Ok(answer) => {
+                let outcome = Outcome::from_answer(answer);
+                // One whose answer was lost may take effect yet.
+                if matches!(write.op, Op::Read) || !matches!(outcome, Outcome::Unknown(_)) {
+                    passage.answered();
+                }
+                outcome
+            }
             Err(_) => Outcome::Unknown("no answer in time".to_owned()),
         };
         tracing::debug!(object = %write.key, verb = write.op.verb(), outcome = outcome.word(), "wrote");
@@ -54,10 +61,15 @@ impl Writer {
     /// Makes a call of the cloud while the fence is open. Where it is closed, either whoever waits is dropped soon, or the lease
     /// is renewed late and the fence opens again.
     pub(crate) async fn fenced<T>(&self, call: impl Future<Output = T>) -> T {
-        while self.fence.deadline().is_err() {
-            tokio::time::sleep(LOOK_AGAIN).await;
-        }
-        call.await
+        let passage = loop {
+            match self.fence.pass() {
+                Ok(passage) => break passage,
+                Err(_) => tokio::time::sleep(LOOK_AGAIN).await,
+            }
+        };
+        let answer = call.await;
+        passage.answered();
+        answer
     }
 }
 

@@ -99,8 +99,8 @@ impl Core {
             return;
         }
         let (before, after) = (before.to_vec(), after.to_vec());
-        self.note_registration(claim, &before, &after);
         if is_known {
+            self.note_registration(claim, &before, &after);
             self.count_progress(claim, &before, &after);
         }
         let (before, after) = (&*before, &*after);

@@ -26,6 +26,7 @@ mod restored;
 mod rooms;
 mod scenarios;
 mod sets;
+mod shutdown;
 mod trouble;
 mod volumes;
 mod world;

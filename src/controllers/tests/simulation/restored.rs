@@ -38,7 +38,7 @@ impl Service<Request<kube::client::Body>> for Current {
     }
 }
 
-fn pod(name: &str) -> Value {
+pub(crate) fn pod(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {
         "containers": [{"name": "c", "image": "c", "resources": {"requests": {"cpu": "3"}}}]}})
 }
