@@ -19,6 +19,7 @@ use crate::decision::{
 use crate::displaced::reference;
 use crate::existing::{self, Existing};
 use crate::expected::{ExpectedDrawers, ExpectedNodes};
+use crate::held_room::KeptForMoves;
 use crate::joining::PlannedNode;
 use crate::leaving::Leaving;
 use crate::terms;
@@ -122,13 +123,14 @@ pub(crate) fn decide_with(
             decision.launches.push(answer.launch(&assignment, claims, shares, (at, copy)));
         }
     }
+    let kept = KeptForMoves::of(&answer, &decision);
     for (left, share) in solution.unschedulable.iter().zip(&assignment.unschedulable).filter(|(left, _)| left.count > 0)
     {
         let kind = assignment.kind(*share);
-        decision.refusals.push(Refusal {
-            objects: assignment.members(*share).map(|member| answer.member(kind, &member.to_string())).collect(),
-            reasons: allocation.reasons(left, &cluster, &universe).map(|(text, n)| (text.to_owned(), n)).collect(),
-        });
+        let objects = assignment.members(*share).map(|member| answer.member(kind, &member.to_string())).collect();
+        let reasons = allocation.reasons(left, &cluster, &universe).map(|(text, n)| (text.to_owned(), n));
+        let of_kept_room = kept.reason(left.class, &cluster, &universe).map(|text| (text, 0));
+        decision.refusals.push(Refusal { objects, reasons: reasons.chain(of_kept_room).collect() });
     }
     Ok(decision)
 }

@@ -1,12 +1,15 @@
 //! Room that a Reservation holds for one owner alone is free once that owner has come, and no sooner: the owner may run yet on a
-//! node that goes away, wait for others, or be bound by another scheduler.
+//! node that goes away, wait for others, or be bound by another scheduler. And room that is kept for pods which run yet on such a
+//! node: who finds none for it is told.
 
 use std::collections::BTreeMap;
 
-use berth_model::{Cluster, Holding, MemberKind, NodeRoom, Resources};
+use berth_model::{ClassId, Cluster, Holding, MemberKind, NodeRoom, Resources, Universe};
+use berth_scheduling::{admits_node, demands};
 
 use crate::coming::{Comes, Placed};
 use crate::decide::Answer;
+use crate::decision::Decision;
 
 impl Answer<'_> {
     /// Lets those wait who count on room that a Reservation gives up for an owner which does not come now. Says whether there are
@@ -37,6 +40,50 @@ impl Answer<'_> {
             }
         }
         has_changed
+    }
+}
+
+/// Room on nodes that is kept for pods which are to move there.
+#[derive(Debug)]
+pub(crate) struct KeptForMoves {
+    /// By node: what is kept, and for whom, by `namespace/name`.
+    by_node: BTreeMap<usize, (Resources, String)>,
+}
+
+impl KeptForMoves {
+    /// What the moves of a decision keep.
+    pub(crate) fn of(answer: &Answer<'_>, decision: &Decision) -> Self {
+        let mut by_node: BTreeMap<usize, (Resources, String)> = BTreeMap::new();
+        let before = answer.state.last_cluster();
+        for moves in before.iter().flat_map(|_| &decision.moves) {
+            let nodes = &answer.cluster.nodes;
+            let name = answer.cluster.symbols.get(&moves.node.key.name);
+            let node = nodes.iter().position(|node| Some(node.name) == name && !node.is_coming_up);
+            let pod = format!("{}/{}", moves.object.key.namespace, moves.object.key.name);
+            let requests = before.and_then(|before| requests_of(before, &pod));
+            let (Some(node), Some(requests)) = (node, requests) else { continue };
+            by_node.entry(node).or_insert_with(|| (Resources::new(), pod)).0.add(requests);
+        }
+        KeptForMoves { by_node }
+    }
+
+    /// What a pod that finds no room is told, if it would find some were nothing kept.
+    pub(crate) fn reason(&self, class: ClassId, cluster: &Cluster, universe: &Universe) -> Option<String> {
+        if self.by_node.is_empty() {
+            return None;
+        }
+        // With all preferences given up.
+        let demand = demands(cluster, universe, class).pop()?;
+        let spec = cluster.spec(demand.spec)?;
+        let (node, (_, pod)) = self.by_node.iter().find(|(node, (kept, _))| {
+            cluster.nodes.get(**node).is_some_and(|node| {
+                let mut free = node.free.clone();
+                free.add(kept);
+                !spec.requests.fits(&node.free) && spec.requests.fits(&free) && admits_node(cluster, node, &demand)
+            })
+        })?;
+        let node = cluster.symbols.text(cluster.nodes.get(*node)?.name);
+        Some(format!("room on node {node} is kept for pod {pod}, which runs yet on a node that goes away"))
     }
 }
 

@@ -305,3 +305,23 @@ fn nobody_gives_way_to_the_next_of_a_pod_that_runs_yet() {
     let waiting = decide(&mut state_of(&objects(mk_pod("high", "1", of_priority(1000)))), &full(), NOW).unwrap();
     assert_eq!(waiting.evictions, [Eviction { pod: pod_ref("low"), node: node_ref("full") }]);
 }
+
+/// The regression: who found no room that was not kept was told that there is not enough, and the node shows that there is.
+#[test]
+fn who_finds_only_room_that_is_kept_for_a_pod_which_runs_yet_is_told_for_whom() {
+    let reasons = |cpu: &str, selector: Value| {
+        let old = labelled("old", on("leaving", json!({"spec": {"priority": 10}}), false));
+        let new = mk_pod("new", cpu, json!({"spec": {"nodeSelector": selector}}));
+        let node = mk_node("n", "1500m", &json!({ZONE: "a"}));
+        let mut state = state_of(&[going_away(in_zone("leaving", "a")), node, old, new]);
+        let decision = decide(&mut state, &full(), NOW).unwrap();
+        assert_eq!(decision.moves.len(), 1);
+        let [refusal] = &decision.refusals[..] else { panic!("one is refused: {decision:?}") };
+        refusal.reasons.iter().any(|(reason, n)| {
+            reason == "room on node n is kept for pod default/old, which runs yet on a node that goes away" && *n == 0
+        })
+    };
+    assert!(reasons("1", json!({})));
+    assert!(!reasons("2", json!({})), "it would not do for it");
+    assert!(!reasons("1", json!({ZONE: "b"})), "it may not go there");
+}
