@@ -13,6 +13,7 @@ use berth_cloudprovider_remote::Server;
 use berth_sandbox::{Host, HostOptions, Line};
 use jiff::Timestamp;
 
+use crate::adoption::AdoptionArgs;
 use crate::controllers::stopped;
 use crate::sandbox::{Format, tell};
 use crate::{cluster, telemetry};
@@ -41,6 +42,8 @@ pub(crate) struct Args {
     /// How long a machine takes to boot, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 2)]
     boot_delay: u32,
+    #[command(flatten)]
+    adoption: AdoptionArgs,
     /// Output format
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
     output: Format,
@@ -69,6 +72,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             seed: RandomState::new().hash_one(now),
             catalogue,
             boot_delay: Duration::from_secs(args.boot_delay.into()),
+            adoption: args.adoption.adoption(),
             is_dry: false,
         };
         let output = args.output;

@@ -3,6 +3,7 @@
 //! Exit codes: 0 all placed (or what is explained is), 1 something is unschedulable or above --max-cost (the plan is
 //! printed), 2 bad input (nothing on stdout).
 
+mod adoption;
 mod catalog;
 mod cloud;
 mod cluster;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use berth_cloudprovider::CloudProvider;
+use berth_cloudprovider::{CloudProvider, ReservationAdoption};
 use berth_cloudprovider_remote::RemoteCloud;
 use berth_controllers::{Clock, Controllers, LeaseOptions};
 use berth_sandbox::{Host, HostOptions};
@@ -120,9 +120,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             seed: RandomState::new().hash_one(now),
             catalogue: catalogue.clone(),
             boot_delay: Duration::from_secs(2),
+            adoption: ReservationAdoption::Never,
             is_dry: args.dry_run,
         };
-        let (seed, boot_delay) = (options.seed, options.boot_delay);
+        let (seed, boot_delay, adoption) = (options.seed, options.boot_delay, options.adoption);
         let story = Story::default();
         let told = Arc::clone(&story);
         let cloud = match args.cloud_address {
@@ -148,7 +149,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         let beside = if let Cloud::Here(host) = &cloud
             && onlookers.is_any()
         {
-            let record = RecordOptions { seed, controllers: options.clone(), boot_delay, catalogue };
+            let record = RecordOptions { seed, controllers: options.clone(), boot_delay, adoption, catalogue };
             let title = format!("Berth: {context}");
             Some(onlookers.begin(&client, host.cloud(), &title, true, record, &story).await?)
         } else {

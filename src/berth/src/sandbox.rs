@@ -11,6 +11,7 @@ use berth_sandbox::{Ended, Line, Options};
 use berth_simulate::RecordOptions;
 use clap::ValueEnum;
 
+use crate::adoption::AdoptionArgs;
 use crate::controllers::{ControllerArgs, stopped};
 use crate::input::SolveArgs;
 use crate::onlookers::{self, OnlookerArgs, Story};
@@ -43,6 +44,8 @@ pub(crate) struct Args {
     /// Leave Berth and its cloud to another process, such as berth run: a cluster alone
     #[arg(long, requires = "kubeconfig")]
     without_berth: bool,
+    #[command(flatten)]
+    adoption: AdoptionArgs,
     #[command(flatten)]
     onlookers: OnlookerArgs,
     #[command(flatten)]
@@ -89,6 +92,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         kubeconfig: args.kubeconfig.clone(),
         settle: args.exit_when_settled,
         without_berth: args.without_berth,
+        adoption: args.adoption.adoption(),
         ..Options::new(jiff::Timestamp::now())
     };
     let timings = options.controllers.timings.clone();
@@ -98,6 +102,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         seed: options.seed,
         controllers: options.controllers.clone(),
         boot_delay: options.boot_delay,
+        adoption: options.adoption,
         catalogue: options.catalogue.clone(),
     };
     args.telemetry.start_log(None);

@@ -70,7 +70,7 @@ pub async fn run(
     let base = Base::new(PartsOptions {
         seed: options.seed,
         catalogue: options.catalogue.clone(),
-        cloud: CloudConfig { boot_delay: options.boot_delay, ..CloudConfig::default() },
+        cloud: CloudConfig { boot_delay: options.boot_delay, adoption: options.adoption, ..CloudConfig::default() },
         controllers: options.controllers.clone(),
         without_berth: options.without_berth,
         on_metrics: options.on_metrics.clone(),

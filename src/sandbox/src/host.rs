@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use berth_api::{FakeCapacityReservation, FakeNodeClass, PlannedFor};
 use berth_catalogue::Catalogue;
+use berth_cloudprovider::ReservationAdoption;
 use berth_cloudprovider_fake::cloud::{CloudConfig, FakeCloud};
 use berth_kubelet::{KubeletConfig, Kubelets};
 use futures::StreamExt;
@@ -30,6 +31,8 @@ pub struct HostOptions {
     pub catalogue: Catalogue,
     /// How long a machine takes to boot.
     pub boot_delay: Duration,
+    /// How running instances come under a reservation.
+    pub adoption: ReservationAdoption,
     /// Whether the cloud leaves the cluster as it is: nothing is launched then either.
     pub is_dry: bool,
 }
@@ -53,9 +56,15 @@ impl Host {
         options: HostOptions,
         tell: impl FnMut(&Line) + Send + 'static,
     ) -> Result<Self, SandboxError> {
-        let HostOptions { now, seed, catalogue, boot_delay, is_dry } = options;
-        let config =
-            CloudConfig { seed, incarnation: incarnation(seed), epoch: now, boot_delay, ..CloudConfig::default() };
+        let HostOptions { now, seed, catalogue, boot_delay, adoption, is_dry } = options;
+        let config = CloudConfig {
+            seed,
+            incarnation: incarnation(seed),
+            epoch: now,
+            boot_delay,
+            adoption,
+            ..CloudConfig::default()
+        };
         let cloud = FakeCloud::new(config, catalogue);
         if !is_dry {
             apply::missing_reservations(&client, &cloud.reservation_definitions()).await?;

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use berth_catalogue::Catalogue;
+use berth_cloudprovider::ReservationAdoption;
 use berth_controllers::Timings;
 use berth_manifests::{Input, Object, Validate};
 use jiff::Timestamp;
@@ -29,6 +30,8 @@ pub struct Options {
     pub quiet: Duration,
     /// How long a machine takes to boot.
     pub boot_delay: Duration,
+    /// How running instances come under a reservation.
+    pub adoption: ReservationAdoption,
     /// How Berth plans and acts.
     pub controllers: berth_controllers::Options,
     /// Whether to play the built-in story, and to end with it.
@@ -54,6 +57,7 @@ impl Options {
             settle: false,
             quiet: Duration::from_secs(5),
             boot_delay: Duration::from_secs(2),
+            adoption: ReservationAdoption::Never,
             controllers: berth_controllers::Options { timings: timings(), ..berth_controllers::Options::default() },
             story: false,
             without_berth: false,

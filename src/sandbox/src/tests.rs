@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use berth_api::{FakeNodeClass, NodeClaim};
 use berth_apiserver::{ApiServer, Config, RequestLog};
+use berth_cloudprovider::ReservationAdoption;
 use berth_controllers::{Ceiling, Ceilings, Controllers};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
@@ -156,7 +157,14 @@ spec: {containers: [{name: c, image: i, resources: {requests: {cpu: '1'}}}]}
 async fn live_for(seconds: u64, parts: &Parts, seed: u64) {
     let now = parts.server.now();
     let catalogue = berth_cloudprovider_fake::catalogue();
-    let options = HostOptions { now, seed, catalogue, boot_delay: Duration::from_secs(2), is_dry: false };
+    let options = HostOptions {
+        now,
+        seed,
+        catalogue,
+        boot_delay: Duration::from_secs(2),
+        adoption: ReservationAdoption::Never,
+        is_dry: false,
+    };
     let host = Host::start(parts.client.clone(), options, |_| {}).await.unwrap();
     let cloud = Arc::new(host.cloud().clone());
     let clock = berth_controllers::Clock::starting_at(now);

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use berth_api::GoDuration;
 use berth_catalogue::{Catalogue, MAX_PRICE, Money};
+use berth_cloudprovider::ReservationAdoption;
 use berth_cloudprovider_fake::cloud::{CloudConfig, CloudFaults};
 use berth_controllers::{Effort, Options as Controllers, SolveOptions, Timings};
 use berth_manifests::{Input, ManifestError, Object, Problem, Settings as File, Validate};
@@ -18,7 +19,7 @@ use crate::act::keys;
 use crate::check::{drop_repeated, is_price, reservation_id, unreadable_behaviour};
 use crate::error::{SimulateError, shown};
 use crate::population::{self, TooMany};
-use crate::scenario::{self, API_VERSION, Consolidation, Event, KIND, Scenario};
+use crate::scenario::{self, API_VERSION, Adoption, Consolidation, Event, KIND, Scenario};
 use crate::step::{Action, MOST_PODS, MOST_STEPS, Origin, Propagation, Step, offering};
 use crate::trace;
 use crate::vary::Count;
@@ -356,6 +357,11 @@ impl Loader {
                 )?,
                 dies_within_an_hour: chance("deathWithinAnHour", cloud.death_within_an_hour)?,
                 ..CloudFaults::default()
+            },
+            adoption: match cloud.reservation_adoption {
+                Adoption::Never => ReservationAdoption::Never,
+                Adoption::Relabel => ReservationAdoption::Relabel,
+                Adoption::Group => ReservationAdoption::Group,
             },
             ..usual
         })

@@ -74,6 +74,22 @@ pub(crate) struct Cloud {
     pub(crate) spot_interruption_within_an_hour: Option<f64>,
     /// The chance of a machine to die within its first hour.
     pub(crate) death_within_an_hour: Option<f64>,
+    /// How a running instance comes under a reservation that has free slots.
+    #[serde(default)]
+    pub(crate) reservation_adoption: Adoption,
+}
+
+/// How a running instance comes under a reservation.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) enum Adoption {
+    /// It cannot.
+    #[default]
+    Never,
+    /// The cloud counts it, if the reservation is open.
+    Relabel,
+    /// The cloud counts it, if it was launched into the group of reservations.
+    Group,
 }
 
 /// How Berth plans and acts.

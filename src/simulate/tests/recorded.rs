@@ -36,6 +36,7 @@ async fn play_story(to: &Path) -> Launches {
         seed: options.seed,
         controllers: options.controllers.clone(),
         boot_delay: options.boot_delay,
+        adoption: options.adoption,
         catalogue,
     };
     let (stop, stopped) = oneshot::channel::<()>();

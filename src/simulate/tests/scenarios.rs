@@ -124,6 +124,31 @@ fn slots_of_a_reservation_among_the_objects_are_there_from_the_start() {
 }
 
 #[test]
+fn running_instances_come_under_a_reservation_as_the_cloud_of_the_scenario_has_it() {
+    let folder = Folder::new("adoption");
+    let launched = |adoption: &str| {
+        let more = format!(
+            "- apiVersion: berth.sh/v1alpha1
+  kind: FakeCapacityReservation
+  metadata: {{name: cr-late}}
+  spec: {{instanceTypes: [big], zones: [a], count: 0, matching: Open}}
+cloud: {{reservationAdoption: {adoption}}}
+events:
+- {{at: 2m, reservation: {{id: cr, count: 0}}}}
+- {{at: 5m, reservation: {{id: cr-late, count: 3}}}}
+"
+        );
+        let outcome = run(&folder, &scenario("reserved, on-demand", 3, &more));
+        assert!(outcome.is_complete(), "{outcome:?}");
+        let used: f64 = outcome.reservations.iter().map(|own| own.used).sum();
+        assert!(used > 1.0, "{adoption}: {:?}", outcome.reservations);
+        outcome.nodes.launched
+    };
+    assert_eq!(launched("Relabel"), 3, "all stay where they are");
+    assert_eq!(launched("Never"), 6, "each is replaced by one on a slot");
+}
+
+#[test]
 fn slots_are_paid_for_used_or_not_and_other_nodes_while_they_run() {
     let folder = Folder::new("cost");
     let outcome = run(&folder, &scenario("reserved, on-demand", 3, ""));

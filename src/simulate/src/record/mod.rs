@@ -11,7 +11,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use berth_catalogue::{Catalogue, Money};
-use berth_cloudprovider::OfferingKey;
+use berth_cloudprovider::{OfferingKey, ReservationAdoption};
 use berth_cloudprovider_fake::cloud::{FakeCloud, MarketChange};
 use berth_controllers::{Effort, Options as Controllers};
 use futures::stream::{BoxStream, StreamExt};
@@ -37,6 +37,8 @@ pub struct RecordOptions {
     pub controllers: Controllers,
     /// How long a machine takes to boot.
     pub boot_delay: Duration,
+    /// How running instances come under a reservation.
+    pub adoption: ReservationAdoption,
     /// What it offers.
     pub catalogue: Catalogue,
 }
@@ -215,7 +217,7 @@ impl<W: Write> Recorder<W> {
 }
 
 fn header(options: &RecordOptions, start: Timestamp) -> Value {
-    let RecordOptions { seed, controllers, boot_delay, catalogue } = options;
+    let RecordOptions { seed, controllers, boot_delay, adoption, catalogue } = options;
     let gates = &controllers.convert;
     let gates = [
         ("ReservedCapacity", gates.reserved_capacity),
@@ -239,7 +241,7 @@ fn header(options: &RecordOptions, start: Timestamp) -> Value {
         "offersPeriod": length(controllers.timings.offers_period),
         "exhaustedFor": length(controllers.timings.exhausted_for),
     });
-    let cloud = json!({"bootDelay": length(*boot_delay)});
+    let cloud = json!({"bootDelay": length(*boot_delay), "reservationAdoption": adoption});
     // It was read from such a text.
     let catalogue: Value =
         catalogue.to_json().ok().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
