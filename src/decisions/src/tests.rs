@@ -190,6 +190,26 @@ fn pods_of_other_schedulers_are_nominated_and_never_bound() {
     assert_eq!((&decision.nominations[0].object, &decision.nominations[0].node), (&pod_ref("a"), &node_ref("n")));
 }
 
+/// The regression: once the pod of a DaemonSet was there, others took the room that its node had kept for it.
+#[test]
+fn a_pod_that_may_go_to_one_node_alone_comes_before_others_of_its_priority() {
+    let fields = json!([{"key": "metadata.name", "operator": "In", "values": ["n"]}]);
+    let terms = json!({"nodeSelectorTerms": [{"matchFields": fields}]});
+    let affinity = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}});
+    let daemon = mk_pod("zz-daemon", "100m", json!({"spec": {"affinity": affinity}}));
+    let others = (0..4).map(|n| mk_pod(&format!("other-{n}"), "500m", json!({})));
+    let mut objects = vec![mk_node("n", "2", &json!({})), daemon];
+    objects.extend(others);
+    let mut state = state_of(&objects);
+    let mut decider = Decider::new();
+    decider.refresh(&mut state, NOW);
+    let at_once = decider.decide_at_once(&mut state, &Options::default(), &BTreeSet::new(), NOW).unwrap();
+    for decision in [decide(&mut state, &Options::default(), NOW).unwrap(), at_once.decision] {
+        let bound: BTreeSet<&str> = decision.bindings.iter().map(|binding| &*binding.object.key.name).collect();
+        assert!(bound.contains("zz-daemon") && bound.len() == 4, "{bound:?}");
+    }
+}
+
 #[test]
 fn a_pod_that_makes_others_give_way_is_nominated_until_they_are_gone() {
     let first = json!({"spec": {"nodeName": "n", "priority": 0}, "metadata": {"ownerReferences": [

@@ -68,11 +68,11 @@ impl Scheduler<'_> {
         if self.expectations.rows.is_empty() {
             return 0;
         }
-        let of_level = waiting.iter().filter(|((priority, ..), _)| priority.0 == level);
+        let of_level = waiting.iter().filter(|(place, _)| place.priority.0 == level);
         let places: Vec<(QueuePosition, u32)> = of_level.map(|(place, count)| (*place, *count)).collect();
         let mut rows: Vec<(QueuePosition, u32, Nodes)> = Vec::new();
         for (place, count) in places {
-            let expected = self.expectations.rows.remove(&place.2);
+            let expected = self.expectations.rows.remove(&place.row);
             rows.extend(expected.map(|expected| (place, count, expected)));
         }
         let mut n_came = 0;
@@ -92,7 +92,7 @@ impl Scheduler<'_> {
             }
         }
         for (place, count, expected) in rows {
-            let (_, _, row, id) = place;
+            let QueuePosition { row, class: id, .. } = place;
             let mut left = count;
             for (node, of_node) in expected {
                 let held = of_node.min(left);
@@ -111,7 +111,7 @@ impl Scheduler<'_> {
     }
 
     // Puts one pod onto a node, if it can come there now.
-    fn comes(&mut self, (_, _, row, id): QueuePosition, node: usize, queue: Queue) -> bool {
+    fn comes(&mut self, QueuePosition { row, class: id, .. }: QueuePosition, node: usize, queue: Queue) -> bool {
         if !self.may_come_to(id, node) {
             return false;
         }

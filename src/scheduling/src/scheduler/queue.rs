@@ -1,12 +1,13 @@
-//! The queue: higher priorities first, pending Reservations before pods of equal priority, then the order of the input.
+//! The queue: higher priorities first, and among equal ones those that may go to one node alone, pending Reservations, and the
+//! other pods, in the order of the input.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use berth_model::{ClassId, Constraint, MemberKind};
+use berth_model::{ClassId, Cluster, Constraint, MemberKind};
 use rustc_hash::FxHashMap;
 
-use super::groups::stands;
+use super::groups::{named_nodes, stands};
 use super::{Expected, Placed, Scheduler};
 
 /// How the queue is worked off.
@@ -27,8 +28,29 @@ pub struct Queue {
     pub counts_on_terminating: bool,
 }
 
-/// A place in the queue: by priority, Reservations first, then by row of the input.
-pub(super) type QueuePosition = (Reverse<i32>, MemberKind, u32, ClassId);
+/// A place in the queue, in its order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct QueuePosition {
+    pub(super) priority: Reverse<i32>,
+    /// False of those that may go to one node alone, as a DaemonSet's pods: its room was kept for them before they were there, and
+    /// others would take it that can go elsewhere.
+    has_choice: bool,
+    kind: MemberKind,
+    /// The row of the input.
+    pub(super) row: u32,
+    pub(super) class: ClassId,
+}
+
+impl QueuePosition {
+    /// That of a row.
+    pub(super) fn new(cluster: &Cluster, spec: u32, kind: MemberKind, (row, class): (u32, ClassId)) -> Self {
+        let spec = cluster.spec(spec);
+        let mut nodes = spec.and_then(|spec| named_nodes(cluster, &spec.required_terms)).unwrap_or_default();
+        nodes.dedup();
+        let priority = Reverse(spec.map_or(0, |spec| spec.priority));
+        QueuePosition { priority, has_choice: nodes.len() != 1, kind, row, class }
+    }
+}
 
 impl Scheduler<'_> {
     /// Binds all pending pods that find a node; returns how many of each class do not, ascending by class. What fails for
@@ -39,9 +61,9 @@ impl Scheduler<'_> {
         self.counts_on_terminating = queue.counts_on_terminating;
         self.kept = None;
         let mut waiting = self.queued();
-        for ((.., id), count) in &waiting {
-            if let Some(node) = self.nominated_node(*id) {
-                (0..*count).for_each(|_| self.nominate(*id, node));
+        for (place, count) in &waiting {
+            if let Some(node) = self.nominated_node(place.class) {
+                (0..*count).for_each(|_| self.nominate(place.class, node));
             }
         }
         // By priority and before pods of equal priority, as all Reservations are.
@@ -57,8 +79,8 @@ impl Scheduler<'_> {
             let mut unbound: Vec<u32> = Vec::new();
             let mut next = binding.into_iter().peekable();
             while let Some((place, count)) = waiting.pop_first() {
-                let (Reverse(priority), _, row, id) = place;
-                if level.replace(priority) != Some(priority) {
+                let QueuePosition { priority: Reverse(priority), row, class: id, .. } = place;
+                if place.has_choice && level.replace(priority) != Some(priority) {
                     waiting.insert(place, count);
                     has_progressed |= self.come_as_expected(priority, &mut waiting, queue) > 0;
                     continue;
@@ -91,7 +113,7 @@ impl Scheduler<'_> {
                 self.expect_those_left();
                 self.expect(Expected::new());
                 self.leave(BTreeMap::new());
-                return summed(failed.into_iter().map(|((.., id), count)| (id, count)).collect());
+                return summed(failed.into_iter().map(|(place, count)| (place.class, count)).collect());
             }
             (waiting, binding) = (failed, unbound);
         }
@@ -107,13 +129,12 @@ impl Scheduler<'_> {
         // Most classes of a cluster that lives only run: their specs are not even looked at.
         let classes = self.universe.classes.iter().zip((0..).map(ClassId));
         for (class, id) in classes.filter(|(class, _)| !class.rows.is_empty()) {
-            let priority = self.cluster.spec(class.spec).map_or(0, |spec| spec.priority);
             for &row in &class.rows {
                 let members = self.cluster.pending.get(row as usize).map_or(&[][..], |row| &row.members);
                 let count = members.iter().fold(0_u32, |sum, run| sum.saturating_add(run.len()));
                 let count = count.saturating_sub(self.left_of(row));
                 if count > 0 {
-                    rows.insert((Reverse(priority), class.kind, row, id), count);
+                    rows.insert(QueuePosition::new(self.cluster, class.spec, class.kind, (row, id)), count);
                 }
             }
         }

@@ -1,7 +1,5 @@
 //! Pods that gave way come again where their controllers make others in their place.
 
-use std::cmp::Reverse;
-
 use berth_model::{ClassId, Cluster, MemberKind, Sym};
 use rustc_hash::FxHashMap;
 
@@ -46,8 +44,8 @@ impl Scheduler<'_> {
             let rows = classes.filter(|(class, _)| class.kind == MemberKind::Pod).flat_map(|(class, id)| {
                 class.rows.iter().filter_map(move |&at| {
                     let row = cluster.pending.get(at as usize)?;
-                    let priority = cluster.spec(row.spec)?.priority;
-                    Some(((row.namespace, row.spec, row.labels), (Reverse(priority), row.kind, at, id)))
+                    let place = QueuePosition::new(cluster, row.spec, row.kind, (at, id));
+                    Some(((row.namespace, row.spec, row.labels), place))
                 })
             });
             rows.collect()
