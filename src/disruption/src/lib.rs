@@ -94,6 +94,9 @@ pub struct Options {
     /// Nodes, by name, of other commands that have begun and are yet to be decided anew: their pods stay for now, and no
     /// others come. What one command launches is for its own pods alone.
     pub undecided: BTreeSet<String>,
+    /// Whether the budgets of NodePools are not asked: those of a command let it begin, and what takes the place of its nodes has been
+    /// launched.
+    pub has_passed_budgets: bool,
     /// Nodes that were asked about before, by name, while nothing has changed since: they are not asked about again, nor
     /// are several nodes together.
     pub asked: BTreeSet<String>,
@@ -128,6 +131,7 @@ impl Default for Options {
             only_empty: false,
             kept: BTreeMap::new(),
             undecided: BTreeSet::new(),
+            has_passed_budgets: false,
             asked: BTreeSet::new(),
         }
     }

@@ -183,19 +183,19 @@ fn again<T>(
                 Survey::of_nodes(state, &names, &prices, options, now)
             }
         };
-        match chosen(&survey, nodes, method, now) {
+        match chosen(&survey, nodes, method, (options.has_passed_budgets, now)) {
             Ok(gone) => ask(state, (&prices, &survey), &gone),
             Err(reasons) => Ok(Err(reasons)),
         }
     })
 }
 
-/// The nodes of a command, where nothing keeps any of them and budgets allow that they go together.
+/// The nodes of a command, where nothing keeps any of them and budgets allow that they go together, or have done so.
 fn chosen<'s>(
     survey: &'s Survey,
     nodes: &[ObjectRef],
     method: Method,
-    now: Time,
+    (has_passed_budgets, now): (bool, Time),
 ) -> Result<Vec<&'s Candidate>, Vec<Reason>> {
     let mut gone = Vec::with_capacity(nodes.len());
     let mut reasons = Vec::new();
@@ -218,7 +218,7 @@ fn chosen<'s>(
         *of_pool.entry(&candidate.pool).or_default() += 1;
         gone.push(candidate);
     }
-    for (name, count) in of_pool {
+    for (name, count) in of_pool.into_iter().filter(|_| !has_passed_budgets) {
         let Some(pool) = survey.pools.get(name) else { continue };
         match &pool.budgets {
             Ok(budgets) if budgets.allowed(method.reason(), pool.nodes, now) >= count => {}

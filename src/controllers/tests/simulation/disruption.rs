@@ -167,6 +167,34 @@ async fn budgets_of_pods_and_of_the_pool_are_never_exceeded() {
     assert_eq!((fewest, most_going), (8, 1), "pods that were ready at least, nodes that went at most");
 }
 
+/// The regression: nodes that were to go and those in their place stood side by side, all paid for, until the budget opened again.
+#[tokio::test(start_paused = true)]
+async fn a_command_whose_replacements_are_launched_ends_though_the_budget_closes() {
+    let world = world(&["on-demand"], &json!({"budgets": [{"nodes": "100%"}]})).await;
+    world.deploy(web(9)).await;
+    comes_to(&world, 10, 9, &[("m5.xlarge", "on-demand", 3)]).await;
+    let before = names(&world).await;
+    let pools = Api::<berth_api::NodePool>::all(world.client.clone());
+    let label = json!({"spec": {"template": {"metadata": {"labels": {"team": "web"}}}}});
+    pools.patch("web", &PatchParams::default(), &Patch::Merge(label)).await.unwrap();
+    while world.claims().await.len() < 6 {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    let closed = json!({"spec": {"disruption": {"budgets": [{"nodes": "0"}]}}});
+    pools.patch("web", &PatchParams::default(), &Patch::Merge(closed)).await.unwrap();
+    comes_to(&world, 3, 9, &[("m5.xlarge", "on-demand", 3)]).await;
+    assert!(names(&world).await.is_disjoint(&before), "{}", state_of(&world).await);
+    // The next one does not begin.
+    let label = json!({"spec": {"template": {"metadata": {"labels": {"team": "other"}}}}});
+    pools.patch("web", &PatchParams::default(), &Patch::Merge(label)).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert_eq!((world.claims().await.len(), taints(&world).await), (3, Vec::new()));
+}
+
+async fn names(world: &World) -> BTreeSet<String> {
+    world.nodes().await.into_iter().filter_map(|node| node.metadata.name).collect()
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_must_not_be_disrupted_stays_and_says_why() {
     let world = world(&["on-demand", "reserved"], &json!({})).await;

@@ -219,7 +219,9 @@ impl Core {
     /// Its own nodes alone are asked about, whatever keeps nodes from being chosen.
     pub(in crate::core) fn options_to_confirm(&mut self, id: u64, now: Timestamp) -> berth_disruption::Options {
         let undecided = self.disrupting.undecided_but(id);
-        berth_disruption::Options { undecided, ..self.options_for_all(now) }
+        // One whose replacements are paid for goes on: its nodes count in the budgets for as long as they are there.
+        let has_passed_budgets = self.disrupting.commands.get(&id).is_some_and(|known| !known.replacements.is_empty());
+        berth_disruption::Options { undecided, has_passed_budgets, ..self.options_for_all(now) }
     }
 
     /// Whether the nodes of a command may go was found out elsewhere, after so many changes; where that does not hold any more, it
@@ -251,8 +253,12 @@ impl Core {
                 self.queue.add(job);
             }
             Ok(Err(reasons)) => {
+                let why = sentence(&reasons);
+                if let Some(command) = self.disrupting.commands.get(&id).cloned() {
+                    self.tell_going(&command, "DisruptionBlocked", &format!("its disruption waits: {why}"), now);
+                }
                 if let Some(command) = self.disrupting.commands.get_mut(&id) {
-                    command.phase = Phase::Waiting(since, Some(sentence(&reasons)));
+                    command.phase = Phase::Waiting(since, Some(why));
                     command.asked = Some((now, n_changes));
                 }
                 self.queue.add_at(job, after(now, RETRY));

@@ -437,6 +437,7 @@ impl Core {
             only_empty: false,
             kept: BTreeMap::new(),
             undecided: BTreeSet::new(),
+            has_passed_budgets: false,
             asked: BTreeSet::new(),
         }
     }
