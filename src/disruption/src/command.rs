@@ -38,10 +38,13 @@ pub struct Command {
     pub replacements: Vec<(String, Launch)>,
     /// Where its pods come next.
     pub places: Places,
-    /// What it saves an hour. Below zero where drift costs more.
+    /// What its nodes cost an hour, less what is launched in their place. Below zero where drift costs more, or where pods
+    /// that wait share what is launched.
     pub savings: Money,
     /// What it saves by the price list, where slots cost as on demand.
     pub list_savings: Money,
+    /// What it saves an hour beyond prices, by what each node costs beside its own.
+    pub node_savings: Money,
     /// How many pods are evicted.
     pub evictions: usize,
     /// What that costs, as Karpenter counts it.
@@ -83,6 +86,10 @@ pub struct Disruption {
     pub hourly_cost: Money,
     /// And once every command is done.
     pub settled_hourly_cost: Money,
+    /// Beside that: what nodes cost an hour that are launched for pods which wait, as things are now.
+    pub pending_hourly_cost: Money,
+    /// And once every command is done.
+    pub settled_pending_hourly_cost: Money,
     /// The same and the price of all that is disrupted for it, empty nodes aside.
     pub priced_hourly_cost: Money,
     /// What no consolidation leaves at less than, the price of what it disrupts included: where that was asked for, and the

@@ -23,6 +23,15 @@ impl std::ops::AddAssign for Price {
     }
 }
 
+impl std::iter::Sum for Price {
+    fn sum<I: Iterator<Item = Price>>(prices: I) -> Self {
+        prices.fold(Price::default(), |mut sum, price| {
+            sum += price;
+            sum
+        })
+    }
+}
+
 /// Prices by instance type, zone and capacity type, read from the catalogue as they are asked for.
 #[derive(Debug, Default)]
 pub(crate) struct Prices {

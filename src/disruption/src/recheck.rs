@@ -99,7 +99,7 @@ pub fn renew(
         {
             return Ok(Err(vec![reason]));
         }
-        let savings = price.marginal - replacement.price.marginal;
+        let savings = price.marginal - replacement.launched(prices).marginal;
         Ok(Ok(Renewed { launches: replacement.launches, savings, evictions }))
     })
 }

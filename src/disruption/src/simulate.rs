@@ -27,6 +27,11 @@ pub(crate) type ByPod<'m> = BTreeMap<Box<str>, &'m str>;
 // === impl Replacement ===
 
 impl Replacement {
+    /// What the nodes cost that take such pods, others on them or not.
+    pub(crate) fn launched(&self, prices: &Prices) -> Price {
+        self.launches.iter().map(|launch| prices.of_offering(&launch.offering)).sum()
+    }
+
     pub(crate) fn places(&self) -> ByPod<'_> {
         self.moves.iter().map(|known| (by_name(&known.object.key), &*known.node.key.name)).collect()
     }
@@ -42,7 +47,7 @@ pub(crate) enum Verdict {
 }
 
 /// What is decided while every node stays.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Baseline {
     price: Price,
     n_evictions: usize,
@@ -53,11 +58,7 @@ pub(crate) struct Baseline {
 
 /// What the launches of a decision cost.
 fn price_of(decision: &Decision, prices: &Prices) -> Price {
-    let mut price = Price::default();
-    for launch in &decision.launches {
-        price += prices.of_offering(&launch.offering);
-    }
-    price
+    decision.launches.iter().map(|launch| prices.of_offering(&launch.offering)).sum()
 }
 
 /// How many a decision leaves without a place.
@@ -69,6 +70,11 @@ impl Baseline {
     /// Whether nothing is launched while every node stays.
     pub(crate) fn launches_nothing(&self) -> bool {
         self.n_launches == 0
+    }
+
+    /// What nodes cost that are launched while every node stays.
+    pub(crate) fn launched(&self) -> Price {
+        self.price
     }
 
     pub(crate) fn of(

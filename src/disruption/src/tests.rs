@@ -19,6 +19,7 @@ mod karpenter;
 mod live;
 mod rolls;
 mod rooms;
+mod sums;
 mod survey;
 mod verdicts;
 mod whole;
@@ -574,48 +575,6 @@ fn a_mark_that_means_nothing_is_a_fault_of_its_object() {
 /// Nodes of types and kinds, each with some pods.
 fn clusters() -> impl Strategy<Value = Vec<(usize, usize, Vec<u32>)>> {
     prop::collection::vec((0..4_usize, 0..3_usize, prop::collection::vec(1..16_u32, 0..4)), 1..7)
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
-
-    /// Every command saves, the last state costs what the savings say, nobody loses a place, budgets hold in every round,
-    /// every node is in a command or kept, and the state is left as it was.
-    #[test]
-    fn commands_add_up(cluster in clusters(), slots in 0..3_u32, most in 1..4_usize) {
-        let mut objects = vec![pool("pool", &json!({"budgets": [{"nodes": most.to_string()}]}), &["spot", "on-demand", "reserved"])];
-        for (i, (of_type, kind, pods)) in cluster.iter().enumerate() {
-            let (name, instance_type) = (format!("n{i}"), ["small", "medium", "large", "huge"][*of_type]);
-            let mut free = 1_000 * (2 << of_type);
-            objects.push(node(&name, instance_type, ["on-demand", "spot", "reserved"][*kind]));
-            for (j, eighths) in pods.iter().enumerate() {
-                let cpu = i64::from(*eighths) * 250;
-                if cpu <= free {
-                    free -= cpu;
-                    objects.push(pod(&format!("p{i}-{j}"), &name, &format!("{cpu}m"), &json!({})));
-                }
-            }
-        }
-        let known = [("small", 0, "cr-1", slots), ("huge", 0, "cr-2", 1)];
-        let mut state = state_of(&objects, &known);
-        let disruption = disrupt(&mut state, &Options::default(), now()).unwrap();
-        let again = disrupt(&mut state, &Options::default(), now()).unwrap();
-        prop_assert_eq!(&disruption, &again);
-        let saved: Money = disruption.commands.iter().map(|command| command.savings).sum();
-        prop_assert_eq!(disruption.hourly_cost - saved, disruption.settled_hourly_cost);
-        let mut by_batch = std::collections::BTreeMap::<usize, usize>::new();
-        for command in &disruption.commands {
-            prop_assert!(command.savings > Money::ZERO || command.list_savings > Money::ZERO || command.method == Method::Emptiness);
-            *by_batch.entry(command.batch).or_default() += command.nodes.len();
-        }
-        prop_assert!(by_batch.values().all(|count| *count <= most));
-        let gone: usize = disruption.commands.iter().map(|command| command.nodes.len()).sum();
-        prop_assert_eq!(gone + disruption.kept.len(), cluster.len());
-        prop_assert!(disruption.kept.iter().all(|kept| !kept.reasons.is_empty()));
-        let on_slots = disruption.commands.iter().flat_map(|command| &command.replacements);
-        let used = on_slots.filter(|(_, launch)| launch.offering.reservation_id.as_deref() == Some("cr-1")).count();
-        prop_assert!(used <= slots as usize);
-    }
 }
 
 proptest! {

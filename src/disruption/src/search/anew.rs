@@ -105,11 +105,11 @@ impl Search<'_> {
         }
         let mut replacement =
             Replacement { n_more: group.launches.len(), launches: group.launches, price, ..Replacement::default() };
-        let Ok(worth) = worth(&of_group, &mut replacement, self.options, (&self.prices, &self.survey)) else {
+        if worth(&of_group, &mut replacement, self.options, (&self.prices, &self.survey)).is_err() {
             return Ok(());
-        };
+        }
         self.send(&steps);
-        let is_done = self.carry_out(method, &of_group, &replacement, worth);
+        let is_done = self.carry_out(method, &of_group, &replacement);
         self.moves.clear();
         is_done.map(|_| ())
     }

@@ -11,7 +11,6 @@ use crate::candidate::{Candidate, Reason};
 use crate::command::Method;
 use crate::replicas::static_replacement;
 use crate::simulate::{Replacement, Verdict};
-use crate::worth::Worth;
 
 /// Of a NodePool's nodes on a full reservation, one in so many moves to paid capacity, rounded up, and back in the end:
 /// the share that the default budget disrupts at a time.
@@ -96,10 +95,7 @@ impl Search<'_> {
                 return Ok(Came::Waits);
             }
         }
-        let savings = price.marginal - replacement.price.marginal;
-        let list_savings = price.list - replacement.price.list;
-        let worth = Worth { net: savings, savings, list_savings, cost: candidate.cost };
-        let is_done = self.carry_out(Method::Drift, &[candidate], &replacement, worth)?;
+        let is_done = self.carry_out(Method::Drift, &[candidate], &replacement)?;
         if let Some(slots) = slots.filter(|_| is_done) {
             let roll = rolls.entry(slots).or_default();
             *(if is_paid { &mut roll.n_aside } else { &mut roll.n_free }) += 1;
@@ -169,12 +165,8 @@ impl Search<'_> {
         let may_leave_first = candidate.may_leave_first && candidate.held.is_empty();
         let Some(id) = candidate.reservation.as_ref().filter(|_| may_leave_first) else { return Ok(false) };
         let Some(replacement) = self.try_with_slot(candidate, id)? else { return Ok(false) };
-        let price = candidate.price.unwrap_or_default();
-        let savings = price.marginal - replacement.price.marginal;
-        let list_savings = price.list - replacement.price.list;
-        let worth = Worth { net: savings, savings, list_savings, cost: candidate.cost };
         self.state.free_slot(id);
-        let is_done = self.carry_out(Method::DriftInSlot, &[candidate], &replacement, worth)?;
+        let is_done = self.carry_out(Method::DriftInSlot, &[candidate], &replacement)?;
         self.state.unfree_slot(id);
         if is_done {
             self.played.free_slot(self.state, id.clone());

@@ -15,7 +15,7 @@ use crate::Options;
 use crate::candidate::{Candidate, Reason};
 use crate::command::Method;
 use crate::simulate::{Replacement, Verdict};
-use crate::worth::{Worth, worth};
+use crate::worth::worth;
 
 /// The most nodes that one command takes away.
 const MOST_NODES: usize = 100;
@@ -52,23 +52,23 @@ impl Search<'_> {
             *count <= self.batches.most(&candidate.pool, Method::MultiNodeConsolidation)
         });
         ranked.truncate(MOST_NODES);
-        let mut best: Option<(usize, Replacement, Worth)> = None;
+        let mut best: Option<(usize, Replacement)> = None;
         // At least two may go, and fewer than these.
         let (mut least, mut most) = (2, ranked.len());
         while least <= most {
             let size = least.midpoint(most);
             let gone: Vec<&Candidate> = ranked.iter().take(size).collect();
             let Some(verdict) = self.try_out(&gone)? else { break };
-            if let Ok((replacement, worth)) = self.replaced_by_one(&gone, verdict) {
-                best = Some((size, replacement, worth));
+            if let Ok(replacement) = self.replaced_by_one(&gone, verdict) {
+                best = Some((size, replacement));
                 least = size + 1;
             } else {
                 most = size - 1;
             }
         }
-        let Some((size, replacement, worth)) = best else { return Ok(false) };
+        let Some((size, replacement)) = best else { return Ok(false) };
         let gone: Vec<&Candidate> = ranked.iter().take(size).collect();
-        self.carry_out(Method::MultiNodeConsolidation, &gone, &replacement, worth)
+        self.carry_out(Method::MultiNodeConsolidation, &gone, &replacement)
     }
 
     /// The first candidate that may go by itself: one of each NodePool in turn.
@@ -95,8 +95,8 @@ impl Search<'_> {
             }
             let Some(verdict) = self.try_out(&[candidate])? else { return Ok(false) };
             match self.replaced_by_one(&[candidate], verdict) {
-                Ok((replacement, worth)) => {
-                    if self.carry_out(Method::SingleNodeConsolidation, &[candidate], &replacement, worth)? {
+                Ok(replacement) => {
+                    if self.carry_out(Method::SingleNodeConsolidation, &[candidate], &replacement)? {
                         return Ok(true);
                     }
                 }
@@ -106,8 +106,8 @@ impl Search<'_> {
         Ok(false)
     }
 
-    /// What it is worth where one node at most takes the place of all; else why it is not to be.
-    fn replaced_by_one(&self, gone: &[&Candidate], verdict: Verdict) -> Result<(Replacement, Worth), Vec<Reason>> {
+    /// What is launched where that pays and one node at most takes the place of all; else why it is not to be.
+    fn replaced_by_one(&self, gone: &[&Candidate], verdict: Verdict) -> Result<Replacement, Vec<Reason>> {
         let mut replacement = match verdict {
             Verdict::Fits(replacement) => replacement,
             Verdict::Fails(reasons) => return Err(reasons),
@@ -117,11 +117,11 @@ impl Search<'_> {
             return Err(refusal(format!("can't remove without creating {} nodes", replacement.launches.len())));
         }
         let worth = worth(gone, &mut replacement, self.options, (&self.prices, &self.survey));
-        let worth = worth.map_err(|reason| vec![reason])?;
+        worth.map_err(|reason| vec![reason])?;
         if gone.len() > 1 && replacement.launches.iter().any(|launch| self.is_one_of(gone, launch)) {
             return Err(refusal("one of the nodes could stay in place of what replaces them".to_owned()));
         }
-        Ok((replacement, worth))
+        Ok(replacement)
     }
 
     /// Whether a launch may become of the type of a node that goes, and costs no less: then that one had better stay.

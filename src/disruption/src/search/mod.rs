@@ -20,12 +20,12 @@ use crate::batches::Batches;
 use crate::candidate::{Candidate, Reason, no_budget, unreadable_budgets};
 use crate::command::{Command, Disruption, Kept, Method, Why};
 use crate::play::{Played, play, replacement_name};
-use crate::prices::Prices;
+use crate::prices::{Price, Prices};
 use crate::program::lower_bound;
 use crate::simulate::{Baseline, Replacement, Verdict, by_name, what_if};
 use crate::survey::Survey;
 use crate::verdict::{self, forecasts};
-use crate::worth::{Worth, disrupted, worth};
+use crate::worth::{disrupted, saved_on_nodes, worth};
 use crate::{Methods, Options};
 
 /// What would be disrupted, in which order, and why every other node stays. The state is left as it was.
@@ -48,9 +48,9 @@ pub fn disrupt_with(
 ) -> Result<Disruption, DecideError> {
     let options = &options.for_what_ifs();
     let mut search = Search::new(state, decider, options, now)?;
-    let found = search.run();
+    let found = search.run().and_then(|()| search.pending_cost());
     let (played, leaving) = (std::mem::take(&mut search.played), std::mem::take(&mut search.leaving));
-    let disruption = found.map(|()| search.finish());
+    let disruption = found.map(|pending| search.finish(pending));
     played.undo(state);
     for tainted in leaving.into_values() {
         tainted.undo(state);
@@ -89,13 +89,12 @@ struct Search<'s> {
     /// Reservations with slots that nodes of commands leave, once for each, which do not count as free yet.
     left_slots: Vec<String>,
     hourly_cost: Money,
+    /// What nodes cost that are launched for pods which wait while no command has begun; told where a plan is asked for.
+    pending_cost: Money,
     lower_bound: Option<Money>,
     what_ifs: usize,
     /// Whether commands came of a program that knew all.
     has_proposed: bool,
-    /// Whether pods wait that nodes are launched for, whatever goes or since something goes: what commands save is told beside
-    /// these launches, which are not carried out here.
-    launches_beside: bool,
 }
 
 // === impl Search ===
@@ -137,14 +136,15 @@ impl<'s> Search<'s> {
             n_launched: 0,
             left_slots: Vec::new(),
             hourly_cost,
+            pending_cost: Money::ZERO,
             lower_bound,
             what_ifs: 0,
             has_proposed: false,
-            launches_beside: false,
         })
     }
 
     fn run(&mut self) -> Result<(), DecideError> {
+        self.pending_cost = self.pending_cost()?;
         if self.options.only_empty {
             let keeps_free = self.may_need_free_nodes();
             return self.empty(|candidate| !keeps_free || !is_free(candidate));
@@ -181,7 +181,16 @@ impl<'s> Search<'s> {
         paid.any(|candidate| self.batches.waits(&candidate.pool, Method::SingleNodeConsolidation))
     }
 
-    fn finish(self) -> Disruption {
+    /// What nodes cost that are launched for pods which wait, as things are now. Who acts asks for no sums.
+    fn pending_cost(&mut self) -> Result<Money, DecideError> {
+        let is_anyone_waiting = !self.state.cluster(self.now).pending.is_empty();
+        if self.options.only_now || self.options.only_empty || !is_anyone_waiting {
+            return Ok(Money::ZERO);
+        }
+        Ok(self.baseline()?.launched().marginal)
+    }
+
+    fn finish(self, settled_pending_cost: Money) -> Disruption {
         let gone: BTreeSet<&ObjectRef> = self.commands.iter().flat_map(|command| &command.nodes).collect();
         let stays = self.survey.candidates.iter().filter(|candidate| !gone.contains(&candidate.node));
         let stays = stays.filter(|candidate| !self.launched.contains(&*candidate.node.key.name));
@@ -195,7 +204,7 @@ impl<'s> Search<'s> {
         let saved: Money = self.commands.iter().map(|command| command.savings).sum();
         // Where empty nodes alone are looked for, they are not taken out of the state.
         debug_assert!(
-            self.options.only_empty || self.launches_beside || self.hourly_cost - saved == settled_hourly_cost,
+            self.options.only_empty || self.hourly_cost - saved == settled_hourly_cost,
             "{} less savings of {saved} leaves {settled_hourly_cost}",
             self.hourly_cost
         );
@@ -206,6 +215,8 @@ impl<'s> Search<'s> {
             kept: kept.collect(),
             hourly_cost: self.hourly_cost,
             settled_hourly_cost,
+            pending_hourly_cost: self.pending_cost,
+            settled_pending_hourly_cost: settled_pending_cost,
             priced_hourly_cost: disrupted.fold(settled_hourly_cost, |sum, price| sum + price),
             lower_bound: self.lower_bound,
             what_ifs: self.what_ifs,
@@ -296,15 +307,7 @@ impl<'s> Search<'s> {
             if now.is_empty() {
                 continue;
             }
-            let mut price = crate::prices::Price::default();
-            for candidate in &now {
-                price += candidate.price.unwrap_or_default();
-            }
-            let all: Vec<&Candidate> = now.iter().collect();
-            let cost = all.iter().map(|candidate| candidate.cost).sum();
-            let worth = Worth { net: price.marginal, savings: price.marginal, list_savings: price.list, cost };
-            let replacement = Replacement::default();
-            self.carry_out(Method::Emptiness, &all, &replacement, worth)?;
+            self.carry_out(Method::Emptiness, &now.iter().collect::<Vec<_>>(), &Replacement::default())?;
         }
         Ok(())
     }
@@ -384,8 +387,8 @@ impl<'s> Search<'s> {
                     let gone = [candidate];
                     match worth(&gone, &mut replacement, self.options, (&self.prices, &self.survey)) {
                         Err(reason) => vec![reason],
-                        Ok(worth) => {
-                            has_found |= self.carry_out(Method::SingleNodeConsolidation, &gone, &replacement, worth)?;
+                        Ok(_) => {
+                            has_found |= self.carry_out(Method::SingleNodeConsolidation, &gone, &replacement)?;
                             continue;
                         }
                     }
@@ -434,13 +437,19 @@ impl<'s> Search<'s> {
             return Ok(None);
         }
         self.what_ifs += 1;
-        if self.baseline.is_none() {
-            self.baseline =
-                Some(Baseline::of((self.state, self.decider), &self.options.decisions, &self.prices, self.now)?);
-        }
+        let baseline = self.baseline()?;
         let decisions = self.decisions();
-        let Some(baseline) = &self.baseline else { return Ok(None) };
-        what_if((self.state, self.decider), gone, &decisions, (&self.prices, baseline), self.now).map(Some)
+        what_if((self.state, self.decider), gone, &decisions, (&self.prices, &baseline), self.now).map(Some)
+    }
+
+    /// What is decided while every node stays that is there now.
+    fn baseline(&mut self) -> Result<Baseline, DecideError> {
+        if let Some(known) = self.baseline {
+            return Ok(known);
+        }
+        let found = Baseline::of((self.state, self.decider), &self.options.decisions, &self.prices, self.now)?;
+        self.baseline = Some(found);
+        Ok(found)
     }
 
     /// The pods and Reservations that nodes are launched for come to these nodes, before others choose.
@@ -471,7 +480,6 @@ impl<'s> Search<'s> {
         method: Method,
         gone: &[&Candidate],
         replacement: &Replacement,
-        worth: Worth,
     ) -> Result<bool, DecideError> {
         let mut replacements = Vec::with_capacity(replacement.launches.len());
         for launch in &replacement.launches {
@@ -510,23 +518,23 @@ impl<'s> Search<'s> {
         nodes.sort();
         let pools = replacement.launches.iter().map(|launch| &*launch.node_pool.key.name);
         let batch = self.batches.take(gone, pools, method);
+        let launched = replacement.launched(&self.prices);
+        let before: Price = gone.iter().filter_map(|candidate| candidate.price).sum();
         self.commands.push(Command {
             method,
             nodes,
             replacements,
             places,
-            savings: worth.savings,
-            list_savings: worth.list_savings,
+            savings: before.marginal - launched.marginal,
+            list_savings: before.list - launched.list,
+            node_savings: saved_on_nodes(gone.len(), replacement.launches.len(), self.options),
             evictions: gone.iter().map(|candidate| candidate.n_evictions).sum(),
-            cost: worth.cost,
+            cost: gone.iter().map(|candidate| candidate.cost).sum(),
             batch,
         });
         if method != Method::DriftInSlot {
             self.left_slots.extend(gone.iter().filter_map(|candidate| candidate.reservation.clone()));
         }
-        // Pods that had a place before may be those that a node is launched for.
-        self.launches_beside |= replacement.n_more > replacement.launches.len()
-            || self.baseline.as_ref().is_some_and(|baseline| !baseline.launches_nothing());
         self.baseline = None;
         if !self.options.only_empty {
             let changed = std::mem::take(&mut self.changed);

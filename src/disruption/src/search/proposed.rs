@@ -208,7 +208,7 @@ impl Search<'_> {
         let reasons = match verdict {
             Some(Verdict::Fits(mut replacement)) if replacement.n_more == 0 => {
                 match worth(gone, &mut replacement, self.options, (&self.prices, &self.survey)) {
-                    Ok(worth) => return self.carry_out(method, gone, &replacement, worth),
+                    Ok(_) => return self.carry_out(method, gone, &replacement),
                     Err(reason) => vec![reason],
                 }
             }

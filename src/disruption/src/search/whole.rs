@@ -80,7 +80,7 @@ impl Search<'_> {
         let best = self.thinned(best)?;
         let gone: Vec<&Candidate> = best.gone.iter().collect();
         let method = if gone.len() == 1 { Method::SingleNodeConsolidation } else { Method::MultiNodeConsolidation };
-        self.carry_out(method, &gone, &best.replacement, best.worth)
+        self.carry_out(method, &gone, &best.replacement)
     }
 
     /// Those that cost something, as many as budgets allow, what is gained most first.

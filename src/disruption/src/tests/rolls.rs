@@ -21,18 +21,21 @@ fn on_slot(name: &str, age: usize, spec: &Value) -> [Object; 3] {
         merge(&mut written, &json!({"spec": spec}));
         *known = typed(written);
     }
-    let Object::NodeClaim(mut claim) = claim_of(name, &format!("2026-01-01T08:{age:02}:00Z"), "Never") else {
+    let labels = json!({"karpenter.sh/capacity-type": "reserved", "berth.sh/capacity-reservation-id": "cr-1"});
+    [node.into(), drifted_claim(name, age, &labels), pod(&format!("p{name}"), name, "1500m", &json!({}))]
+}
+
+/// The NodeClaim of a node, made so many minutes after eight, that says that it has drifted.
+pub(super) fn drifted_claim(node: &str, age: usize, labels: &Value) -> Object {
+    let Object::NodeClaim(claim) = claim_of(node, &format!("2026-01-01T08:{age:02}:00Z"), "Never") else {
         panic!("a NodeClaim")
     };
-    let known = std::sync::Arc::make_mut(&mut claim);
-    let mut written = serde_json::to_value(&*known).unwrap();
+    let mut written = serde_json::to_value(&*claim).unwrap();
     let drifted = json!({"type": "Drifted", "status": "True", "reason": "NodePoolDrifted", "message": "",
         "lastTransitionTime": "2026-01-01T11:00:00Z"});
     written["status"]["conditions"].as_array_mut().unwrap().push(drifted);
-    written["metadata"]["labels"] =
-        json!({"karpenter.sh/capacity-type": "reserved", "berth.sh/capacity-reservation-id": "cr-1"});
-    *known = typed(written);
-    [node.into(), claim.into(), pod(&format!("p{name}"), name, "1500m", &json!({}))]
+    written["metadata"]["labels"] = labels.clone();
+    Object::from(typed::<berth_api::NodeClaim>(written))
 }
 
 pub(super) const FULL: [(&str, u32, &str, u32); 1] = [("small", 0, "cr-1", 0)];

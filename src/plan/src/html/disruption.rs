@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use super::escape::Escaped;
 use crate::Plan;
 use crate::decimal::{rounded, thousands};
-use crate::table::disruption::{nodes, replaced_by, why};
+use crate::table::disruption::{nodes, pending, replaced_by, why};
 
 pub(super) fn write<W: Write>(plan: &Plan, writer: &mut W) -> io::Result<()> {
     let Some(disruption) = &plan.disruption else { return Ok(()) };
@@ -16,6 +16,9 @@ pub(super) fn write<W: Write>(plan: &Plan, writer: &mut W) -> io::Result<()> {
         rounded(disruption.hourly_cost, 4),
         rounded(disruption.settled_hourly_cost, 4)
     )?;
+    if let Some(text) = pending(disruption) {
+        writeln!(writer, "<p>{}</p>", Escaped(&*text))?;
+    }
     if disruption.commands.is_empty() {
         writeln!(writer, "<p>Nothing to disrupt.</p>")?;
     } else {

@@ -10,15 +10,18 @@ use serde::{Serialize, Serializer};
 
 use crate::decimal::Exact;
 
-/// `{"commands", "kept", "settledHourlyCost", "pricedHourlyCost", "lowerBound"}`
+/// `{"commands", "kept", "hourlyCost", "settledHourlyCost", "pendingHourlyCost", "settledPendingHourlyCost", "pricedHourlyCost",
+/// "lowerBound"}`
 pub(super) struct Disrupted<'a>(pub(super) &'a Disruption);
 
 #[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct CommandJson<'a> {
     method: &'static str,
     nodes: Vec<&'a str>,
     replacements: Vec<ClaimJson<'a>>,
     savings: Exact,
+    node_savings: Exact,
     evictions: usize,
     batch: usize,
 }
@@ -104,6 +107,7 @@ impl Serialize for Disrupted<'_> {
             nodes: command.nodes.iter().map(|node| &*node.key.name).collect(),
             replacements: command.replacements.iter().map(|(name, launch)| claim(name, launch)).collect(),
             savings: Exact(command.savings),
+            node_savings: Exact(command.node_savings),
             evictions: command.evictions,
             batch: command.batch,
         });
@@ -111,10 +115,13 @@ impl Serialize for Disrupted<'_> {
             node: &kept.node.key.name,
             reasons: kept.reasons.iter().map(|r| ReasonJson { reason: &r.reason, count: r.count }).collect(),
         });
-        let mut fields = serializer.serialize_struct("Disruption", 5)?;
+        let mut fields = serializer.serialize_struct("Disruption", 8)?;
         fields.serialize_field("commands", &commands.collect::<Vec<_>>())?;
         fields.serialize_field("kept", &kept.collect::<Vec<_>>())?;
+        fields.serialize_field("hourlyCost", &Exact(self.0.hourly_cost))?;
         fields.serialize_field("settledHourlyCost", &Exact(self.0.settled_hourly_cost))?;
+        fields.serialize_field("pendingHourlyCost", &Exact(self.0.pending_hourly_cost))?;
+        fields.serialize_field("settledPendingHourlyCost", &Exact(self.0.settled_pending_hourly_cost))?;
         fields.serialize_field("pricedHourlyCost", &Exact(self.0.priced_hourly_cost))?;
         fields.serialize_field("lowerBound", &self.0.lower_bound.map(Exact))?;
         fields.end()

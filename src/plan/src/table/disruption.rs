@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use berth_decisions::Launch;
-use berth_disruption::{Command, Reason};
+use berth_disruption::{Command, Disruption, Reason};
 use berth_model::Money;
 
 use super::RowLimit;
@@ -20,7 +20,7 @@ pub(super) fn write<W: Write>(plan: &Plan, rows: RowLimit, writer: &mut W) -> io
     if disruption.commands.is_empty() {
         writeln!(writer, "\nNothing to disrupt: the nodes cost ${}/h", rounded(now, 4))?;
     } else {
-        let heads = [
+        let mut heads = vec![
             Column::Number("BATCH"),
             Column::Text("METHOD"),
             Column::Text("NODES THAT GO"),
@@ -28,17 +28,26 @@ pub(super) fn write<W: Write>(plan: &Plan, rows: RowLimit, writer: &mut W) -> io
             Column::Number("EVICTIONS"),
             Column::Money("SAVES $/H"),
         ];
+        // What each node costs beside its price decides with it.
+        let has_node_cost = disruption.commands.iter().any(|command| command.node_savings != Money::ZERO);
+        if has_node_cost {
+            heads.push(Column::Money("NODE COST $/H"));
+        }
         let mut grid = Grid::new(&heads);
         let shown = rows.shown(disruption.commands.len());
         for command in disruption.commands.iter().take(shown) {
-            grid.row([
+            let mut row = vec![
                 command.batch.to_string(),
                 command.method.as_str().to_owned(),
                 nodes(command, if rows.are_all() { usize::MAX } else { NAMES }),
                 replaced_by(command),
                 thousands(command.evictions as u64),
                 rounded(command.savings, 4),
-            ]);
+            ];
+            if has_node_cost {
+                row.push(rounded(command.node_savings, 4));
+            }
+            grid.row(row);
         }
         grid.write("Nodes to disrupt, in order; those of batch 0 may begin now", rows, writer)?;
         if shown < disruption.commands.len() {
@@ -50,6 +59,9 @@ pub(super) fn write<W: Write>(plan: &Plan, rows: RowLimit, writer: &mut W) -> io
             rounded(now, 4),
             rounded(then, 4)
         )?;
+    }
+    if let Some(text) = pending(disruption) {
+        writeln!(writer, "{text}")?;
     }
     if let Some(bound) = disruption.lower_bound {
         let priced = disruption.priced_hourly_cost;
@@ -75,6 +87,16 @@ pub(super) fn write<W: Write>(plan: &Plan, rows: RowLimit, writer: &mut W) -> io
         writeln!(writer, "and {} more", thousands((disruption.kept.len() - shown) as u64))?;
     }
     Ok(())
+}
+
+/// What nodes for pods that wait cost beside the others.
+pub(crate) fn pending(disruption: &Disruption) -> Option<String> {
+    let (now, then) = (disruption.pending_hourly_cost, disruption.settled_pending_hourly_cost);
+    if now == Money::ZERO && then == Money::ZERO {
+        return None;
+    }
+    let (now, then) = (rounded(now, 4), rounded(then, 4));
+    Some(format!("Beside that, new nodes for pods that wait cost ${now}/h as things are, and ${then}/h then."))
 }
 
 /// One reason with its count of pods.
