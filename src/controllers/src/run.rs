@@ -103,8 +103,7 @@ impl Controllers {
                 () = &mut shutdown => return,
                 () = candidate.acquire() => {}
             }
-            let lead = self.lead(fence.clone());
-            tokio::pin!(lead);
+            let mut lead = Box::pin(self.lead(fence.clone()));
             tokio::select! {
                 biased;
                 () = &mut shutdown => {

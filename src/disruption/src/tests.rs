@@ -498,10 +498,10 @@ fn a_pod_that_waits_and_loses_its_place_to_one_that_moves_is_launched_for() {
     ];
     let disruption = disrupted(&objects, &[], &Options::default());
     assert_eq!(lines(&disruption).len(), 1, "{disruption:#?}");
-    assert_eq!(
-        (disruption.commands[0].replacements.len(), disruption.commands[0].savings.to_string()),
-        (0, "0.4".into())
-    );
+    let savings = disruption.commands[0].savings.to_string();
+    let pending = [disruption.pending_hourly_cost, disruption.settled_pending_hourly_cost].map(|cost| cost.to_string());
+    assert_eq!((disruption.commands[0].replacements.len(), &*savings), (0, "0.8"));
+    assert_eq!(pending, ["0", "0.4"], "it had its place, and needs a node of its own then");
 }
 
 #[test]

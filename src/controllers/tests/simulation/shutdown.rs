@@ -75,7 +75,7 @@ async fn stop_while_writing(takes: Duration) -> (String, usize) {
     let (namespace, name) = (lease.namespace.clone(), lease.name.clone());
     let options = Options { lease: Some(lease), ..Options::default() };
     let controllers = Controllers::new(client.clone(), Arc::new(cloud), Clock::starting_at(epoch), options);
-    controllers.run(async move { sent.notified().await }).await;
+    Box::pin(controllers.run(async move { sent.notified().await })).await;
     let lease = Api::<Lease>::namespaced(client.clone(), &namespace).get(&name).await.unwrap();
     let claims = Api::<NodeClaim>::all(client.clone()).list(&ListParams::default()).await.unwrap();
     (lease.spec.and_then(|spec| spec.holder_identity).unwrap_or_default(), claims.items.len())

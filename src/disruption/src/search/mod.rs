@@ -385,12 +385,11 @@ impl<'s> Search<'s> {
                 Verdict::Fails(reasons) => reasons,
                 Verdict::Fits(mut replacement) => {
                     let gone = [candidate];
-                    match worth(&gone, &mut replacement, self.options, (&self.prices, &self.survey)) {
-                        Err(reason) => vec![reason],
-                        Ok(_) => {
-                            has_found |= self.carry_out(Method::SingleNodeConsolidation, &gone, &replacement)?;
-                            continue;
-                        }
+                    if let Err(reason) = worth(&gone, &mut replacement, self.options, (&self.prices, &self.survey)) {
+                        vec![reason]
+                    } else {
+                        has_found |= self.carry_out(Method::SingleNodeConsolidation, &gone, &replacement)?;
+                        continue;
                     }
                 }
             };
