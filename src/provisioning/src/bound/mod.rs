@@ -9,9 +9,10 @@ use berth_scheduling::{Demand, demands};
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 
+use crate::options::Effort;
 use crate::planner::Planner;
 use crate::prepared::{Pins, Prepared};
-use crate::search::{Member, Offers, Purpose, Row, Workload, bound_budget, build};
+use crate::search::{Member, Offers, Purpose, Row, Workload, bound_budget, budget, build};
 
 /// What every plan that places the same pods costs at least.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -112,8 +113,13 @@ impl Planner<'_> {
             let pattern = Pattern { bin: *offers.of.get(&column)?, items };
             problem.allows(&pattern).then_some((pattern, nodes))
         });
-        let start: Vec<(Pattern, u32)> = start.collect();
-        let bound = berth_packing::bound(&problem, &start, bound_budget(Workload::of(&rows)));
+        let mut start: Vec<(Pattern, u32)> = start.collect();
+        let workload = Workload::of(&rows);
+        // A bound is the nearer the better the patterns that it begins with, and first fit's are far from those of different pods.
+        if self.options.effort == Effort::Low && workload.is_diverse() {
+            start.extend(berth_packing::search(&problem, &start, budget(Effort::Default, workload)).plan);
+        }
+        let bound = berth_packing::bound(&problem, &start, bound_budget(workload));
         Bound { cost: below(bound), relaxed: relaxed.names() }
     }
 

@@ -40,6 +40,11 @@ pub(crate) enum Workload {
 }
 
 impl Workload {
+    /// Whether most pods differ from most others.
+    pub(crate) fn is_diverse(self) -> bool {
+        matches!(self, Workload::Diverse | Workload::ManyDiverse | Workload::VeryManyDiverse)
+    }
+
     pub(crate) fn of(rows: &[Row]) -> Self {
         let pods: u64 = rows.iter().map(|row| u64::from(row.count())).sum();
         let has_each = |per_row: u64| rows.len() as u64 * per_row <= pods;
@@ -66,7 +71,7 @@ const WHOLE: u64 = 300_000;
 const WHOLE_AT_HIGH: u64 = 6_000_000;
 
 /// How much work the search for a plan may do.
-pub(super) fn budget(effort: Effort, workload: Workload) -> Budget {
+pub(crate) fn budget(effort: Effort, workload: Workload) -> Budget {
     let whole = if effort == Effort::High { WHOLE_AT_HIGH } else { WHOLE };
     Budget { whole, ..beyond_small(effort, workload) }
 }
@@ -130,9 +135,10 @@ fn beyond_small(effort: Effort, workload: Workload) -> Budget {
 
 /// How much work the search for a bound may do.
 pub(crate) fn bound_budget(workload: Workload) -> Budget {
-    let budget = match workload {
-        Workload::Diverse | Workload::ManyDiverse | Workload::VeryManyDiverse => Budget::bound_of_different_items(),
-        Workload::Alike | Workload::Large | Workload::ManyMixed => Budget {
+    let budget = if workload.is_diverse() {
+        Budget::bound_of_different_items()
+    } else {
+        Budget {
             work: 800_000,
             rounds: 200,
             steps: 60,
@@ -142,7 +148,7 @@ pub(crate) fn bound_budget(workload: Workload) -> Budget {
             proof_nodes: 300_000,
             prices: 1_500,
             ..Budget::default()
-        },
+        }
     };
     Budget { whole: WHOLE_AT_HIGH, ..budget }
 }

@@ -8,7 +8,7 @@ mod offers;
 mod problem;
 mod rows;
 
-pub(crate) use budgets::{Workload, bound_budget};
+pub(crate) use budgets::{Workload, bound_budget, budget};
 pub(crate) use offers::Offers;
 pub(crate) use problem::{Purpose, build};
 pub(crate) use rows::{Member, Row};
@@ -36,7 +36,7 @@ impl Planner<'_> {
         let offers = Offers::new(self, &rows.list);
         let (problem, _) = build(self, &rows.list, &offers, Purpose::Plans);
         let start = problem::start(&problem, &rows, &offers, &withdrawn);
-        let answer = berth_packing::search(&problem, &start, budgets::budget(effort, Workload::of(&rows.list)));
+        let answer = berth_packing::search(&problem, &start, budget(effort, Workload::of(&rows.list)));
         self.stop = Some(answer.stop);
         self.put_plan_in(&rows, &offers, &answer.plan)
     }
