@@ -55,7 +55,7 @@ fn more_than_any_type_has_is_told_with_how_much_less_would_do() {
     let manifests = deployment(1, "{cpu: '300'}");
     let run = plan(&manifests, &[]);
     assert!(
-        run.stdout.contains("it requests cpu 300: instance type ") && run.stdout.contains("has most, "),
+        run.stdout.contains("it requests cpu 300: instance type ") && run.stdout.contains(" is nearest, with "),
         "{}",
         run.stdout
     );
@@ -64,6 +64,34 @@ fn more_than_any_type_has_is_told_with_how_much_less_would_do() {
     // Whoever requests that has a place.
     let most = change.split("requested ").nth(1).unwrap().split(' ').next().unwrap();
     assert_eq!(plan(&deployment(1, &format!("{{cpu: '{most}'}}")), &[]).code, 0, "{change}");
+}
+
+#[test]
+fn plan_and_explain_name_the_same_instance_type_as_nearest() {
+    // Two have as much, and a third has more of what there is enough of.
+    let of_type = |name: &str, cpu: u32, memory: u32, price: f64| {
+        serde_json::json!({"name": name, "architecture": "amd64", "operatingSystems": ["linux"],
+            "resources": {"cpu": cpu.to_string(), "memory": format!("{memory}Gi"), "pods": "110"},
+            "offerings": [{"Price": price, "Available": true, "Requirements": [
+                {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
+                {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["a"]}]}]})
+    };
+    let types = [of_type("a-dear", 96, 192, 5.0), of_type("b-cheap", 96, 192, 4.0), of_type("c-large", 64, 768, 3.0)];
+    let file = std::env::temp_dir().join(format!("berth-nearest-{}.json", std::process::id()));
+    std::fs::write(&file, serde_json::Value::from(types.to_vec()).to_string()).unwrap();
+    let flags = ["--instance-types", file.to_str().unwrap()];
+    for (requests, says) in [
+        ("{cpu: '99'}", "it requests cpu 99: instance type b-cheap is nearest, with 96"),
+        ("{cpu: '99', memory: 700Gi}", "it requests cpu 99: instance type c-large is nearest, with 64"),
+    ] {
+        let manifests = deployment(1, requests);
+        let told = plan(&manifests, &flags).stdout;
+        assert!(told.contains(says), "{told}");
+        let story = with_input(&[&["explain", "-f", "-"], &flags[..], &["deployment/web"]].concat(), &manifests).stdout;
+        let nearest = says.split("instance type ").nth(1).unwrap().split(' ').next().unwrap();
+        assert!(story.contains(&format!("({nearest} of NodePool default is nearest)")), "{story}");
+    }
+    std::fs::remove_file(file).unwrap();
 }
 
 #[test]

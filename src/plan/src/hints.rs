@@ -1,12 +1,14 @@
 //! What a pod that has no place may have been meant to ask for: labels that nothing has, with the nearest that exists;
-//! more than the largest instance type has; and the limits that are in its way.
+//! more than any instance type has; and the limits that are in its way.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use berth_decisions::quantities;
 use berth_manifests::nearest;
-use berth_model::{Cluster, InstanceType, NodePool, PodSpec, Requirement, Requirements, ResourceId, Resources, Sym};
-use berth_provisioning::{Refusal, Solution};
+use berth_model::{
+    Cluster, InstanceType, Money, NodePool, PodSpec, Requirement, Requirements, ResourceId, Resources, Sym,
+};
+use berth_provisioning::{Refusal, Solution, nearest_room};
 
 use crate::pool_hints::PoolHints;
 use crate::{FeatureGates, decimal};
@@ -17,6 +19,7 @@ const MOST_VALUES: usize = 5;
 const TAKEN: &str = "would be taken";
 /// What is said of who wants reserved capacity while the gate is off.
 pub(crate) const NO_RESERVED: &str = "there is no reserved capacity, the feature gate ReservedCapacity is off";
+const DEAREST: Money = Money::from_pico(i128::MAX);
 const NOTHING: &str = "no node, NodePool or instance type has";
 
 /// The labels that nodes have or may have.
@@ -27,8 +30,8 @@ struct Known<'a> {
     values: BTreeMap<&'a str, BTreeSet<&'a str>>,
     /// Keys of which any value may be chosen for a new node.
     open: BTreeSet<&'a str>,
-    /// What nodes and launchable instance types have when empty, with kind and name.
-    rooms: Vec<(&'a Resources, &'static str, Sym)>,
+    /// What nodes and launchable instance types have when empty, with kind, name and list price: that of nodes is beyond any.
+    rooms: Vec<(&'a Resources, &'static str, Sym, Money)>,
 }
 
 /// Adds to the reasons of what has no place which labels it asks for that nothing has, and what else there is less of than
@@ -130,8 +133,11 @@ impl<'a> Known<'a> {
         let launched = cluster.instance_types.iter().filter(|of_type| {
             !of_type.offerings.is_empty() && cluster.node_pools.iter().any(|pool| known.may_launch(pool, of_type))
         });
-        let launched = launched.map(|of_type| (&of_type.resources, "instance type", of_type.name));
-        let nodes = cluster.nodes.iter().map(|node| (&node.allocatable, "node", node.name));
+        let launched = launched.map(|of_type| {
+            let price = of_type.offerings.iter().map(|offering| offering.list_price).min().unwrap_or(DEAREST);
+            (&of_type.resources, "instance type", of_type.name, price)
+        });
+        let nodes = cluster.nodes.iter().map(|node| (&node.allocatable, "node", node.name, DEAREST));
         known.rooms = launched.chain(nodes).collect();
         // Of these, types decide.
         known.open.retain(|key| !known.values.contains_key(key));
@@ -157,24 +163,26 @@ impl<'a> Known<'a> {
         hints
     }
 
-    // The first resource of which no node and no instance type that a NodePool launches has enough, however empty.
+    // The first resource of which no node and no instance type that a NodePool launches has enough, however empty, and which
+    // of them is nearest to holding the pod.
     fn hint_of_size(&self, spec: &PodSpec) -> Option<String> {
         let cluster = self.cluster;
-        spec.requests.iter().filter(|(id, asked)| *asked > 0 && *id != ResourceId::PODS).find_map(|(id, asked)| {
-            let (resources, kind, name) =
-                self.rooms.iter().reduce(|a, b| if b.0.get(id) > a.0.get(id) { b } else { a })?;
-            let most = resources.get(id);
-            if most >= asked {
-                return None;
-            }
-            let resource = cluster.resource_names.name(id).map_or("", |name| cluster.symbols.text(name));
-            let asked = amount(cluster, id, asked);
-            if most <= 0 {
-                return Some(format!("it requests {resource} {asked}: no node and no instance type to launch has any"));
-            }
-            let (name, most) = (cluster.symbols.text(*name), amount(cluster, id, most));
-            Some(format!("it requests {resource} {asked}: {kind} {name} has most, {most}"))
-        })
+        let asked: Vec<(ResourceId, i64)> =
+            spec.requests.iter().filter(|(id, asked)| *asked > 0 && *id != ResourceId::PODS).collect();
+        let most = |id: ResourceId| self.rooms.iter().map(|room| room.0.get(id)).max();
+        let &(id, amount_asked) = asked.iter().find(|&&(id, asked)| most(id).is_some_and(|most| most < asked))?;
+        let resource = cluster.resource_names.name(id).map_or("", |name| cluster.symbols.text(name));
+        let amount_asked = amount(cluster, id, amount_asked);
+        if most(id)? <= 0 {
+            return Some(format!(
+                "it requests {resource} {amount_asked}: no node and no instance type to launch has any"
+            ));
+        }
+        let rooms = self.rooms.iter().filter(|room| room.0.get(id) > 0);
+        let (resources, kind, name, _) =
+            nearest_room(&asked, rooms.map(|room| (room, room.0, room.3, cluster.symbols.text(room.2))))?;
+        let (name, there) = (cluster.symbols.text(*name), amount(cluster, id, resources.get(id)));
+        Some(format!("it requests {resource} {amount_asked}: {kind} {name} is nearest, with {there}"))
     }
 
     // As far as the labels of types say.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use berth_model::{ClassId, Cluster, Column, ColumnTable, ResourceId, Universe};
+use berth_model::{ClassId, Cluster, Column, ColumnTable, Money, ResourceId, Resources, Universe};
 use berth_scheduling::{demands, reasons};
 use fixedbitset::FixedBitSet;
 
@@ -113,7 +113,7 @@ impl Planner<'_> {
         };
         let (mut smaller, mut raised) = (None, None);
         if open == 0 {
-            smaller = ways.first().and_then(|way| smaller_of(table, way, &but_for(Waived::Requests)));
+            smaller = ways.first().and_then(|way| smaller_of(self.cluster, table, way, &but_for(Waived::Requests)));
             raised = self.raised(pool, &but_for(Waived::Limits));
         }
         Considered { node_pool: pool, offerings, open, reasons, smaller, raised }
@@ -169,23 +169,39 @@ impl Planner<'_> {
     }
 }
 
-// What the pod may request at most where least is lacking, in shares of what it requests.
-fn smaller_of(table: &ColumnTable, way: &Prepared<'_>, columns: &[usize]) -> Option<Smaller> {
-    let asked = || way.asked.iter().filter(|(id, need)| *id != ResourceId::PODS && *need > 0);
-    let columns = || columns.iter().filter_map(|&at| table.columns.get(at));
-    let lack = |column: &Column| {
+/// The room that is nearest to holding a pod: it lacks the least share of what the pod requests; of such it is the cheapest,
+/// and the first by name. How many pods a room holds does not count.
+pub fn nearest_room<'a, T>(
+    asked: &[(ResourceId, i64)],
+    rooms: impl Iterator<Item = (T, &'a Resources, Money, &'a str)>,
+) -> Option<T> {
+    let lack = |room: &Resources| {
         let lack = |(id, need): &(ResourceId, i64)| {
-            let lack = need.saturating_sub(column.room.get(*id).max(0)).max(0);
+            let lack = need.saturating_sub(room.get(*id).max(0)).max(0);
             i128::from(lack) * 1_000_000 / i128::from((*need).max(1))
         };
-        asked().map(lack).max().unwrap_or(0)
+        asked.iter().filter(|(id, _)| *id != ResourceId::PODS).map(lack).max().unwrap_or(0)
     };
-    let nearest = columns().filter(|column| column.room.get(ResourceId::PODS) > 0).min_by_key(|column| lack(column))?;
+    let ranked = rooms.map(|(what, room, price, name)| ((lack(room), price, name), what));
+    ranked.reduce(|a, b| if b.0 < a.0 { b } else { a }).map(|(_, what)| what)
+}
+
+// What the pod may request at most where least is lacking, in shares of what it requests.
+fn smaller_of(cluster: &Cluster, table: &ColumnTable, way: &Prepared<'_>, columns: &[usize]) -> Option<Smaller> {
+    let asked = || way.asked.iter().copied().filter(|(id, need)| *id != ResourceId::PODS && *need > 0);
+    let columns = || columns.iter().filter_map(|&at| table.columns.get(at));
+    let name = |column: &Column| {
+        let of_type = cluster.instance_types.get(column.instance_type as usize);
+        of_type.map_or("", |known| cluster.symbols.text(known.name))
+    };
+    let rooms = columns().filter(|column| column.room.get(ResourceId::PODS) > 0);
+    let nearest =
+        nearest_room(&way.asked, rooms.map(|column| (column, &column.room, column.list_price, name(column))))?;
     let least = |id: ResourceId, need: i64| need.min(nearest.room.get(id).max(0));
     let takes = |column: &&Column| {
-        column.room.get(ResourceId::PODS) > 0 && asked().all(|(id, need)| least(*id, *need) <= column.room.get(*id))
+        column.room.get(ResourceId::PODS) > 0 && asked().all(|(id, need)| least(id, need) <= column.room.get(id))
     };
-    let lacking = asked().filter(|(id, need)| least(*id, *need) < *need).map(|(id, need)| (*id, least(*id, *need)));
+    let lacking = asked().filter(|&(id, need)| least(id, need) < need).map(|(id, need)| (id, least(id, need)));
     let at_most: Vec<_> = lacking.collect();
     let offerings = u32::try_from(columns().filter(takes).count()).unwrap_or(u32::MAX);
     (!at_most.is_empty()).then_some(Smaller { instance_type: nearest.instance_type, at_most, offerings })

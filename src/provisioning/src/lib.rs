@@ -47,7 +47,7 @@ use berth_model::{Cluster, Resources, Universe};
 
 pub use berth_packing::StopReason;
 pub use bound::Bound;
-pub use consider::{Considered, Raised, Smaller, consider};
+pub use consider::{Considered, Raised, Smaller, consider, nearest_room};
 pub use feasible::{InfeasibleShares, check_shares};
 pub use floor::Floor;
 pub use launchable::{Launching, launchable};
