@@ -27,6 +27,8 @@ pub struct Budget {
     /// Work in which, after the repairs, a few bins at a time are emptied and filled anew quickly: amounts of resources that are
     /// looked at, some 4 nanoseconds each; 0 for none. Only where the compact program, whose dual prices it goes by, is small.
     pub ruins: u64,
+    /// Items of the compact program at most: of more, some stand for all, where it has room for all types of bins.
+    pub guide_items: usize,
     /// Nodes of branch and bound over the columns of a repair.
     pub branches: u32,
     /// Steps of the quick search for the best pattern of a bin.
@@ -60,6 +62,7 @@ impl Default for Budget {
             share: 0.1,
             repairs: 0,
             ruins: 0,
+            guide_items: usize::MAX,
             branches: 0,
             steps: 200,
             deep_steps: 1_000_000,
@@ -90,6 +93,7 @@ impl Budget {
             dives: 0,
             repairs: 4,
             ruins: RUINS,
+            guide_items: 600,
             steps: 40,
             deep_steps: 0,
             nodes: 0,

@@ -62,13 +62,15 @@ use merge::Merged;
 use tuning::compact::LOOSE;
 use whole::Cheapest;
 
-/// Packs a problem. `start` is a plan known already, whose patterns are columns to begin with.
+/// Packs a problem. `start` is a plan known already: its patterns are columns to begin with, and it is improved itself where
+/// no other is cheaper.
 pub fn search(problem: &Problem, start: &[(Pattern, u32)], budget: Budget) -> Answer {
     let merged = Merged::new(problem);
     let whole = whole::cheapest(&merged.problem, budget.whole);
-    let mut generator = Generator::new(&merged.problem, merged.columns(start));
+    let known = merged.merge(start);
+    let mut generator = Generator::new(&merged.problem, patterns(&known));
     let searched = generator.solve_all(budget).map(|solution| {
-        let plan = plan::plan(&mut generator, budget, &solution);
+        let plan = plan::plan(&mut generator, budget, &solution, &known);
         Answer { plan, bound: generator.bound, relaxed: solution.value, stop: generator.stop }
     });
     let answer = match (whole, searched) {
@@ -100,10 +102,14 @@ pub fn bound(problem: &Problem, start: &[(Pattern, u32)], budget: Budget) -> f64
     if let Some(Cheapest { cost, .. }) = whole::cheapest(&merged.problem, budget.whole) {
         return cost;
     }
-    let mut generator = Generator::new(&merged.problem, merged.columns(start));
+    let mut generator = Generator::new(&merged.problem, patterns(&merged.merge(start)));
     let is_loose = |solution: &MasterSolution, bound: f64| bound < solution.value * (1.0 - LOOSE);
     if generator.solve_all(budget).is_some_and(|solution| is_loose(&solution, generator.bound)) {
         generator.bound_compactly();
     }
     generator.bound
+}
+
+fn patterns(plan: &[(Pattern, u32)]) -> impl Iterator<Item = Pattern> {
+    plan.iter().map(|(pattern, _)| pattern.clone())
 }

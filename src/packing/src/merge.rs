@@ -76,12 +76,13 @@ impl Merged {
         merged
     }
 
-    /// The patterns of a plan over the bins of the problem, in merged bins.
-    pub(crate) fn columns<'m>(&'m self, plan: &'m [(Pattern, u32)]) -> impl Iterator<Item = Pattern> + 'm {
-        plan.iter().filter_map(|(pattern, _)| {
+    /// A plan over the bins of the problem, in merged bins.
+    pub(crate) fn merge(&self, plan: &[(Pattern, u32)]) -> Vec<(Pattern, u32)> {
+        let merged = |(pattern, n): &(Pattern, u32)| {
             let bin = *self.by.get(pattern.bin as usize)?;
-            Some(Pattern { bin, items: pattern.items.clone() })
-        })
+            Some((Pattern { bin, items: pattern.items.clone() }, *n))
+        };
+        plan.iter().filter_map(merged).collect()
     }
 
     /// A plan over merged bins as one over the bins of `problem`.

@@ -77,8 +77,9 @@ pub(crate) mod compact {
     /// promise most. Larger: prices that are nearer to those of all classes, and take longer.
     pub(crate) const PRICES_TOLERANCE: f64 = 1e-4;
     pub(crate) const PRICES_WORK: usize = 100_000_000;
-    /// Rows at most for that: with more a factorisation takes long, however sparse it is, and plans gain nothing by it.
+    /// Rows at most for that, and items that stand for all where these are too many. Larger: prices nearer to those of all items.
     pub(crate) const PRICES_ROWS: usize = 1_000;
+    pub(crate) const PRICES_ITEMS: usize = 500;
 }
 
 /// Which bins to empty.

@@ -508,3 +508,27 @@ fn items_that_are_all_different_are_packed_nearer_to_the_bound_by_filling_some_b
     assert!(anew < once * 0.98, "{anew} by the prices of the compact program, {once} by those of a few rounds");
     assert!(longer <= anew, "{longer} after many small changes, {anew} before");
 }
+
+#[test]
+fn items_too_many_for_the_compact_program_are_filled_by_prices_of_a_sample() {
+    let problem = all_different(1_500);
+    let cost = |ruins: u64| {
+        let quick = Budget { rounds: 1, fills: 1, repairs: 0, ruins, ..Budget::quick_for_different_items() };
+        problem.cost_of(&search(&problem, &[], quick).plan)
+    };
+    let (once, anew) = (cost(0), cost(1));
+    assert!(anew < once * 0.999, "{anew} by the prices of a sample, {once} by those of a round");
+}
+
+#[test]
+fn a_plan_that_is_known_is_kept_where_no_other_is_cheaper() {
+    let problem = all_different(200);
+    let known = search(&problem, &[], Budget::quick_for_different_items()).plan;
+    let little = Budget { rounds: 1, fills: 1, repairs: 0, ruins: 0, ..Budget::quick_for_different_items() };
+    let cost = |start: &[(Pattern, u32)]| problem.cost_of(&search(&problem, start, little).plan);
+    let (from_nothing, from_known) = (cost(&[]), cost(&known));
+    assert!(
+        from_known < from_nothing * 0.99 && from_known <= problem.cost_of(&known) + 1e-9,
+        "{from_known}, {from_nothing}"
+    );
+}

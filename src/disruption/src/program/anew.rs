@@ -18,6 +18,7 @@ use crate::survey::Survey;
 const BUDGET: Budget = Budget {
     whole: 0,
     ruins: 0,
+    guide_items: 0,
     work: 30_000,
     rounds: 60,
     dive_rounds: 0,

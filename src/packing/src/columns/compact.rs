@@ -4,8 +4,10 @@
 use super::{BinClass, Generator};
 use crate::duals::DualPrices;
 use crate::master::interior::{Answer, Program};
-use crate::numbers::float;
-use crate::tuning::compact::{MOST_ROWS, MOST_WORK, PRICES_ROWS, PRICES_TOLERANCE, PRICES_WORK, TOLERANCE};
+use crate::numbers::{dot, float, scrambled};
+use crate::tuning::compact::{
+    MOST_ROWS, MOST_WORK, PRICES_ITEMS, PRICES_ROWS, PRICES_TOLERANCE, PRICES_WORK, TOLERANCE,
+};
 
 /// What filling bins by the compact program goes by.
 pub(crate) struct Guide {
@@ -23,16 +25,25 @@ struct Compact {
     multipliers: Vec<Vec<f64>>,
 }
 
+/// The items of a program: all of them, or some that stand for all.
+struct Sample {
+    items: Vec<usize>,
+    /// How many each of them stands for.
+    each: f64,
+}
+
 impl Generator<'_> {
     /// Raises the bound to that of the compact program, where that is solved. What its multipliers say of bins is kept for the
     /// searches that follow.
     pub(crate) fn bound_compactly(&mut self) {
         let all: Vec<usize> = (0..self.classes.len()).collect();
         let n_rows = self.problem.items.len().saturating_add(self.n_dense(all.len()));
-        if self.work_with(all.len()) > MOST_WORK || n_rows > MOST_ROWS {
+        if work_of(self.problem.items.len(), self.n_dense(all.len())) > MOST_WORK || n_rows > MOST_ROWS {
             return;
         }
-        let Some(Compact { duals, multipliers, .. }) = self.compact(&all, TOLERANCE) else { return };
+        let Some(Compact { duals, multipliers, .. }) = self.compact(&all, &self.sample(usize::MAX), TOLERANCE) else {
+            return;
+        };
         self.keep_multipliers(&all, multipliers);
         let problem = self.problem;
         let counts: Vec<u32> = problem.items.iter().map(|item| item.count).collect();
@@ -45,8 +56,9 @@ impl Generator<'_> {
     }
 
     /// Dual prices by the compact program of the classes of bins that promise most at other prices: as many as may be solved in
-    /// a moment. What its multipliers say of bins is kept. `None` where items are too many.
-    pub(crate) fn compact_prices(&mut self, duals: &DualPrices) -> Option<Guide> {
+    /// a moment. What its multipliers say of bins is kept. Where items are many, some of them stand for all in the program, and the
+    /// prices of all follow from its multipliers. `None` where no class is small enough, or not all are and items are many.
+    pub(crate) fn compact_prices(&mut self, duals: &DualPrices, most_items: usize) -> Option<Guide> {
         let problem = self.problem;
         let counts: Vec<u32> = problem.items.iter().map(|item| item.count).collect();
         let promise = |bins: &BinClass| {
@@ -58,14 +70,57 @@ impl Generator<'_> {
         };
         let mut order: Vec<(f64, usize)> = self.classes.iter().map(promise).zip(0..).collect();
         order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-        let n = (1..=order.len()).rev().find(|n| {
-            self.work_with(*n) <= PRICES_WORK && problem.items.len().saturating_add(self.n_dense(*n)) <= PRICES_ROWS
+        let are_few = problem.items.len().saturating_add(self.n_dense(1)) <= PRICES_ROWS;
+        let stand_for_all = !are_few || problem.items.len() > most_items;
+        let sample = self.sample(if stand_for_all { PRICES_ITEMS } else { usize::MAX });
+        let least = if stand_for_all { order.len() } else { 1 };
+        let n = (least..=order.len()).rev().find(|n| {
+            let n_rows = sample.items.len().saturating_add(self.n_dense(*n));
+            work_of(sample.items.len(), self.n_dense(*n)) <= PRICES_WORK && n_rows <= PRICES_ROWS
         })?;
         let classes: Vec<usize> = order.into_iter().take(n).map(|(_, class)| class).collect();
-        let Compact { duals, multipliers, mut uses } = self.compact(&classes, PRICES_TOLERANCE)?;
+        let Compact { duals: found, multipliers, mut uses } = self.compact(&classes, &sample, PRICES_TOLERANCE)?;
+        let items = if sample.items.len() == problem.items.len() {
+            found.items
+        } else {
+            (0..problem.items.len())
+                .map(|item| self.price_by(&classes, &multipliers, &found.stocks, item))
+                .zip(&duals.items)
+                .map(|(price, other)| price.unwrap_or(*other))
+                .collect()
+        };
         self.keep_multipliers(&classes, multipliers);
         uses.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        let duals = DualPrices { items, stocks: found.stocks };
         Some(Guide { duals, types: uses.into_iter().map(|(bin, _)| bin).collect() })
+    }
+
+    // What one more of an item costs at least by the multipliers of classes that may hold it; `None` where none of them does.
+    fn price_by(&self, classes: &[usize], multipliers: &[Vec<f64>], stocks: &[f64], item: usize) -> Option<f64> {
+        let size = self.pricer.size_at(item);
+        let load = self.problem.items.get(item)?.load;
+        let in_class = |(class, by): (&usize, &Vec<f64>)| {
+            let bin = self.problem.bins.get(*self.classes.get(*class)?.first()?)?;
+            let fits = size.iter().zip(self.pricer.room_of(bin)).all(|(size, room)| *size <= room);
+            let loads: f64 = bin.loads.iter().filter_map(|&stock| stocks.get(stock)).sum();
+            (fits && bin.admits.contains(item)).then(|| dot(by, size) + load * loads)
+        };
+        classes.iter().zip(multipliers).filter_map(in_class).reduce(f64::min)
+    }
+
+    // So many items at most, by chance.
+    fn sample(&self, at_most: usize) -> Sample {
+        let n = self.problem.items.len();
+        let mut items: Vec<usize> = (0..n).collect();
+        if n > at_most {
+            items.sort_by_key(|item| scrambled(*item as u64));
+            items.truncate(at_most);
+            items.sort_unstable();
+        }
+        let count = |item: usize| self.problem.items.get(item).map_or(0.0, |item| f64::from(item.count));
+        let of_sample: f64 = items.iter().map(|item| count(*item)).sum();
+        let each = if items.len() == n { 1.0 } else { (0..n).map(count).sum::<f64>() / of_sample.max(1.0) };
+        Sample { items, each }
     }
 
     fn keep_multipliers(&mut self, classes: &[usize], multipliers: Vec<Vec<f64>>) {
@@ -81,22 +136,18 @@ impl Generator<'_> {
         n_classes.saturating_mul(self.pricer.n_resources()).saturating_add(self.problem.stocks.len())
     }
 
-    // Multiplications of one factorisation.
-    fn work_with(&self, n_classes: usize) -> usize {
-        let n_dense = self.n_dense(n_classes);
-        self.problem.items.len().saturating_add(n_dense).saturating_mul(n_dense).saturating_mul(n_dense)
-    }
-
     // Solves it; `None` where no answer is found.
-    fn compact(&self, of: &[usize], tolerance: f64) -> Option<Compact> {
+    fn compact(&self, of: &[usize], sample: &Sample, tolerance: f64) -> Option<Compact> {
         let problem = self.problem;
         let n_resources = self.pricer.n_resources();
         let classes: Vec<&BinClass> = of.iter().filter_map(|class| self.classes.get(*class)).collect();
-        let (n_items, n_classes) = (problem.items.len(), classes.len());
+        let (n_items, n_classes) = (sample.items.len(), classes.len());
+        let items =
+            || sample.items.iter().enumerate().filter_map(|(at, item)| Some((at, *item, problem.items.get(*item)?)));
         let row = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
         let row_of_room = |class: usize, resource: usize| row(n_items + class * n_resources + resource);
         let row_of_stock = |stock: usize| row(n_items + n_classes * n_resources + stock);
-        let mut rhs: Vec<f64> = problem.items.iter().map(|item| f64::from(item.count)).collect();
+        let mut rhs: Vec<f64> = items().map(|(.., item)| f64::from(item.count) * sample.each).collect();
         rhs.resize(n_items + n_classes * n_resources, 0.0);
         rhs.extend(problem.stocks.iter().map(|stock| stock.max(0.0)));
         let mut program = Program::new(rhs);
@@ -115,25 +166,24 @@ impl Generator<'_> {
             }
             let mut loads = first.loads.clone();
             loads.sort_unstable();
-            for item in first.admits.ones() {
-                let size = self.pricer.size_at(item);
+            for (at, index, item) in items().filter(|(_, index, _)| first.admits.contains(*index)) {
+                let size = self.pricer.size_at(index);
                 if size.iter().zip(&room).any(|(size, room)| float(*size) > *room) {
                     continue;
                 }
-                let Some(load) = problem.items.get(item).map(|item| item.load) else { continue };
                 let shares = (0..).zip(size).zip(&room).filter(|((_, size), _)| **size > 0);
-                let mut entries = vec![(row(item), 1.0)];
+                let mut entries = vec![(row(at), 1.0)];
                 entries.extend(shares.map(|((at, size), room)| (row_of_room(class, at), float(*size) / room)));
-                entries.extend(loads.iter().filter(|_| load > 0.0).map(|&stock| (row_of_stock(stock), load)));
+                entries.extend(loads.iter().filter(|_| item.load > 0.0).map(|&stock| (row_of_stock(stock), item.load)));
                 program.push(0.0, entries);
             }
             for (at, _) in (0..).zip(&room).filter(|(_, room)| **room > 0.0) {
                 program.push(0.0, [(row_of_room(class, at), 1.0)]);
             }
         }
-        for (item, penalty) in self.penalties.iter().enumerate() {
-            program.push(*penalty, [(row(item), 1.0)]);
-            program.push(0.0, [(row(item), -1.0)]);
+        for (at, index, _) in items() {
+            program.push(self.penalties.get(index).copied().unwrap_or(0.0), [(row(at), 1.0)]);
+            program.push(0.0, [(row(at), -1.0)]);
         }
         for stock in 0..problem.stocks.len() {
             program.push(0.0, [(row_of_stock(stock), 1.0)]);
@@ -157,4 +207,9 @@ impl Generator<'_> {
             multipliers: classes.iter().zip(rooms.chunks(n_resources.max(1))).map(of_class).collect(),
         })
     }
+}
+
+// Multiplications of one factorisation.
+fn work_of(n_items: usize, n_dense: usize) -> usize {
+    n_items.saturating_add(n_dense).saturating_mul(n_dense).saturating_mul(n_dense)
 }

@@ -15,9 +15,14 @@ use greedy::Order;
 use partial::PartialPlan;
 
 /// A plan from the solution of the master: bins are filled greedily by each set of dual prices that was saved on the way,
-/// and by a dive where the budget has dives. The cheapest of these plans is repaired. It, or one that is filled by the prices of
-/// the compact program, is then improved by many small changes.
-pub(crate) fn plan(generator: &mut Generator<'_>, budget: Budget, solution: &MasterSolution) -> Vec<(Pattern, u32)> {
+/// and by a dive where the budget has dives. The cheapest of these plans, and of the one that is known, is repaired. It, or one
+/// that is filled by the prices of the compact program, is then improved by many small changes.
+pub(crate) fn plan(
+    generator: &mut Generator<'_>,
+    budget: Budget,
+    solution: &MasterSolution,
+    known: &[(Pattern, u32)],
+) -> Vec<(Pattern, u32)> {
     generator.work = 0;
     let columns = if budget.repairs > 0 { generator.columns.clone() } else { Vec::new() };
     let mut best = Best::default();
@@ -34,9 +39,12 @@ pub(crate) fn plan(generator: &mut Generator<'_>, budget: Budget, solution: &Mas
         dive::dive(generator, &mut plan, budget, solution.clone());
         best.keep(plan);
     }
+    let mut plan = PartialPlan::new(generator.problem);
+    plan.take_all(known);
+    best.keep(plan);
     let Some(mut plan) = best.plan else { return Vec::new() };
     repair::repair(generator, &mut plan, budget, &columns, solution);
-    let guide = if budget.ruins > 0 { generator.compact_prices(&solution.duals) } else { None };
+    let guide = if budget.ruins > 0 { generator.compact_prices(&solution.duals, budget.guide_items) } else { None };
     if let Some(guide) = guide {
         let anew = ruin::construct(PartialPlan::new(generator.problem), &mut generator.pricer, &guide);
         let mut best = Best::default();

@@ -83,7 +83,7 @@ fn beyond_small(effort: Effort, workload: Workload) -> Budget {
             Budget::quick_for_different_items()
         }
         (Effort::Low | Effort::Default, Workload::VeryManyDiverse) => {
-            Budget { rounds: 1, fills: 1, repairs: 0, ruins: 0, ..Budget::quick_for_different_items() }
+            Budget { rounds: 1, fills: 1, repairs: 0, ..Budget::quick_for_different_items() }
         }
         (Effort::Low | Effort::Default, Workload::Large) => Budget {
             work: 80_000,
