@@ -61,6 +61,12 @@ pub trait CloudProvider: Send + Sync + 'static {
     /// The instances that have all of these tags, in order of provider id. Terminated ones may be among them.
     fn list<'a>(&'a self, tags: &'a BTreeMap<String, String>) -> BoxFuture<'a, Result<Vec<Instance>>>;
 
+    /// All of them, as [`list`](Self::list) without tags has them: asked every minute, so who keeps them need not copy them. One
+    /// that is the same as before may be shared with what was answered then.
+    fn list_all(&self) -> BoxFuture<'_, Result<Vec<Arc<Instance>>>> {
+        Box::pin(async move { Ok(self.list(&BTreeMap::new()).await?.into_iter().map(Arc::new).collect()) })
+    }
+
     /// Of these instances those that the cloud has said it will take back, by provider id. Asked every few seconds while spot
     /// instances are there: a provider that is told of interruptions answers from what it was told. By default all are listed.
     fn interrupted(&self) -> BoxFuture<'_, Result<Vec<Instance>>> {

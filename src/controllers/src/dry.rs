@@ -69,7 +69,8 @@ impl DryRun {
             Question::Types(_) => Answer::Types(Err(refused())),
             Question::Drift(_) => Answer::Drift(Err(refused())),
             Question::Status(_) => Answer::Status(Err(refused())),
-            Question::Find { .. } | Question::All | Question::Interrupted => Answer::Instances(Err(refused())),
+            Question::Find { .. } | Question::Interrupted => Answer::Instances(Err(refused())),
+            Question::All => Answer::All(Err(refused())),
         }
     }
 }

@@ -376,7 +376,7 @@ async fn ask(provider: &dyn CloudProvider, question: Question) -> Answer {
             Answer::Instances(provider.list(&tags).await)
         }
         Question::Interrupted => Answer::Instances(provider.interrupted().await),
-        Question::All => Answer::Instances(provider.list(&BTreeMap::new()).await),
+        Question::All => Answer::All(provider.list_all().await),
         Question::Create(request) => {
             let launched = provider.create(&request).await;
             Answer::Created(request, launched)

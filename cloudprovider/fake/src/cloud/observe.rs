@@ -30,21 +30,27 @@ impl World {
             .get(id)
             .and_then(|record| record.shown_at(now))
             .filter(|instance| instance.state != InstanceState::Terminated)
-            .cloned()
+            .map(|instance| Instance::clone(instance))
             .ok_or_else(|| CloudError::NotFound { what: format!("instance {id}") })
     }
 
     /// The instances that have all of these tags, as they are shown.
     pub(super) fn shown_with(&self, tags: &BTreeMap<String, String>, now: Timestamp) -> Vec<Instance> {
-        let has_all = |instance: &&Instance| tags.iter().all(|(key, value)| instance.tags.get(key) == Some(value));
-        self.machines.values().filter_map(|record| record.shown_at(now)).filter(has_all).cloned().collect()
+        let has_all = |instance: &&Arc<Instance>| tags.iter().all(|(key, value)| instance.tags.get(key) == Some(value));
+        let shown = self.machines.values().filter_map(|record| record.shown_at(now)).filter(has_all);
+        shown.map(|instance| Instance::clone(instance)).collect()
+    }
+
+    /// All of them.
+    pub(super) fn all_shown(&self, now: Timestamp) -> Vec<Arc<Instance>> {
+        self.machines.values().filter_map(|record| record.shown_at(now)).cloned().collect()
     }
 
     /// The instances that will be taken back, as they are shown.
     pub(super) fn shown_interrupted(&self, now: Timestamp) -> Vec<Instance> {
         let told = self.machines.values().filter(|record| record.truth.interruption.is_some());
         let shown = told.filter_map(|record| record.shown_at(now));
-        shown.filter(|instance| instance.interruption.is_some()).cloned().collect()
+        shown.filter(|instance| instance.interruption.is_some()).map(|instance| Instance::clone(instance)).collect()
     }
 
     /// Every reservation with a slot in the node class's zones, as it is shown: `used` and `includes` are of one moment.
@@ -234,7 +240,7 @@ fn differ_in_counts_alone(known: &CapacityReservation, now: &CapacityReservation
 
 impl Record {
     /// The machine as a caller sees it; `None` while it does not show yet.
-    pub(super) fn shown_at(&self, now: Timestamp) -> Option<&Instance> {
+    pub(super) fn shown_at(&self, now: Timestamp) -> Option<&Arc<Instance>> {
         self.shown.iter().rev().find(|shown| shown.from <= now).map(|shown| &shown.instance)
     }
 }

@@ -1,6 +1,7 @@
 //! The cloud as Berth sees it: every call with the faults of the wire.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::{NodeClaim, NodeClassRef};
@@ -126,6 +127,10 @@ impl CloudProvider for FakeCloud {
 
     fn list<'a>(&'a self, tags: &'a BTreeMap<String, String>) -> BoxFuture<'a, Result<Vec<Instance>>> {
         Box::pin(self.read(move |world, now| Ok(world.shown_with(tags, now))))
+    }
+
+    fn list_all(&self) -> BoxFuture<'_, Result<Vec<Arc<Instance>>>> {
+        Box::pin(self.read(move |world, now| Ok(world.all_shown(now))))
     }
 
     fn interrupted(&self) -> BoxFuture<'_, Result<Vec<Instance>>> {

@@ -54,3 +54,21 @@ fn cloud(config: CloudConfig) -> FakeCloud {
 }
 
 const SECOND: Duration = Duration::from_secs(1);
+
+#[tokio::test(start_paused = true)]
+async fn instances_that_are_as_they_were_are_listed_without_a_copy() {
+    use std::sync::Arc;
+
+    use berth_cloudprovider::CloudProvider;
+
+    let cloud = cloud(CloudConfig { boot_delay: SECOND, ..CloudConfig::default() });
+    for number in 0..2 {
+        cloud.create(&request(number, on_demand())).await.unwrap();
+    }
+    let first = cloud.list_all().await.unwrap();
+    let copies = cloud.list(&BTreeMap::new()).await.unwrap();
+    assert_eq!(first.iter().map(|instance| &**instance).collect::<Vec<_>>(), copies.iter().collect::<Vec<_>>());
+    cloud.delete(&first[0].provider_id).await.unwrap();
+    let then = cloud.list_all().await.unwrap();
+    assert_eq!([0, 1].map(|at| Arc::ptr_eq(&first[at], &then[at])), [false, true]);
+}

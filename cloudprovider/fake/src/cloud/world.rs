@@ -1,6 +1,7 @@
 //! The cloud's state, and what time does to it. Synchronous: every entry point is given the present.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use berth_catalogue::{CapacityType, Catalogue, OfferingEntry};
@@ -40,7 +41,7 @@ pub(super) enum Timer {
 #[derive(Debug, Clone)]
 pub(super) struct Shown {
     pub(super) from: Timestamp,
-    pub(super) instance: Instance,
+    pub(super) instance: Arc<Instance>,
 }
 
 /// A machine as it is, and as it is shown.
@@ -173,7 +174,7 @@ impl World {
         let from = later(now, delay).max(record.shown.last().map_or(now, |shown| shown.from));
         let outdated = record.shown.iter().filter(|shown| shown.from <= now).count().saturating_sub(1);
         record.shown.drain(..outdated);
-        record.shown.push(Shown { from, instance: record.truth.clone() });
+        record.shown.push(Shown { from, instance: Arc::new(record.truth.clone()) });
         if before != after {
             if let Some(members) = before.and_then(|reservation| self.members.get_mut(&reservation)) {
                 members.remove(id);

@@ -55,8 +55,9 @@ fn merge_map(object: &mut Map<String, Value>, patch: &Map<String, Value>, typed:
                 && let Some(Value::Array(items)) = object.get_mut(field)
             {
                 let order = change.as_array().ok_or_else(|| format!("{key} must be a list"))?;
-                let before = items.clone();
-                reorder(items, order, &before, merge_key(typed, field));
+                let key = merge_key(typed, field);
+                let was = ranks(items, key);
+                reorder(items, order, &was, key);
             }
             continue;
         }
@@ -91,14 +92,15 @@ fn merge_list(
     strategy: &Patch,
     typed: Typed<'_>,
 ) -> Result<(), String> {
-    let before = present.clone();
-    let Some(key) = strategy.merge_key.as_deref() else {
+    let key = strategy.merge_key.as_deref();
+    let was = ranks(present, key);
+    let Some(key) = key else {
         for item in change {
             if !present.contains(item) {
                 present.push(item.clone());
             }
         }
-        reorder(present, order.map_or(change, Vec::as_slice), &before, None);
+        reorder(present, order.map_or(change, Vec::as_slice), &was, None);
         return Ok(());
     };
     let directive = |item: &Value| item.get(DIRECTIVE).and_then(Value::as_str).map(str::to_owned);
@@ -119,34 +121,39 @@ fn merge_list(
             Some(other) => return Err(format!("unknown patch type: {other} in map: {}", go_text(item))),
         }
     }
-    reorder(present, order.map_or(change, Vec::as_slice), &before, Some(key));
+    reorder(present, order.map_or(change, Vec::as_slice), &was, Some(key));
     Ok(())
 }
 
+/// What tells an item of a list from others: the value of its merge key, or all of it.
+fn identity<'v>(item: &'v Value, key: Option<&str>) -> &'v Value {
+    static NONE: Value = Value::Null;
+    key.map_or(item, |key| item.get(key).unwrap_or(&NONE))
+}
+
+/// Where the items of a list are, by their identity.
+fn ranks(list: &[Value], key: Option<&str>) -> FxHashMap<Value, usize> {
+    let mut ranks = FxHashMap::default();
+    for (rank, item) in list.iter().enumerate() {
+        ranks.entry(identity(item, key).clone()).or_insert(rank);
+    }
+    ranks
+}
+
 /// Puts items in order: those that `order` lists as it lists them, the others as they were. The two are merged so that one
-/// of the others comes first only where `before`, the list as it was, has it before the next listed one.
-fn reorder(items: &mut Vec<Value>, order: &[Value], before: &[Value], key: Option<&str>) {
-    let identity = |item: &Value| match key {
-        Some(key) => item.get(key).cloned().unwrap_or_default().to_string(),
-        None => item.to_string(),
-    };
-    let ranks = |list: &[Value]| -> FxHashMap<String, usize> {
-        let mut out = FxHashMap::default();
-        for (rank, item) in list.iter().enumerate() {
-            out.entry(identity(item)).or_insert(rank);
-        }
-        out
-    };
-    let (wanted, was) = (ranks(order), ranks(before));
+/// of the others comes first only where `was`, the ranks of the list as it was, has it before the next listed one.
+fn reorder(items: &mut Vec<Value>, order: &[Value], was: &FxHashMap<Value, usize>, key: Option<&str>) {
+    let wanted = ranks(order, key);
+    let rank = |ranks: &FxHashMap<Value, usize>, item: &Value| ranks.get(identity(item, key)).copied();
     let (mut listed, mut others): (Vec<Value>, Vec<Value>) =
-        std::mem::take(items).into_iter().partition(|item| wanted.contains_key(&identity(item)));
-    listed.sort_by_key(|item| wanted.get(&identity(item)).copied());
-    others.sort_by_key(|item| was.get(&identity(item)).copied());
+        std::mem::take(items).into_iter().partition(|item| rank(&wanted, item).is_some());
+    listed.sort_by_key(|item| rank(&wanted, item));
+    others.sort_by_key(|item| rank(was, item));
     let mut others = others.into_iter().peekable();
     for item in listed {
-        let place = was.get(&identity(&item)).copied();
-        while let Some(other) = others
-            .next_if(|other| matches!((was.get(&identity(other)), place), (Some(other), Some(place)) if *other < place))
+        let place = rank(was, &item);
+        while let Some(other) =
+            others.next_if(|other| matches!((rank(was, other), place), (Some(other), Some(place)) if other < place))
         {
             items.push(other);
         }

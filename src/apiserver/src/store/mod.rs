@@ -20,6 +20,11 @@ use frozen::Frozen;
 pub(crate) use object::{Draft, Object, member, text_of, without_type};
 pub(crate) use texts::{FieldPaths, Fields};
 
+/// So many objects that were written last keep their values.
+const FRESH: usize = 512;
+/// So many of the last changes are looked through for those that a watch has not seen, before all are.
+const FEW: usize = 8;
+
 /// What happened to an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ChangeKind {
@@ -123,6 +128,8 @@ struct Inner {
     compacted: u64,
     collections: BTreeMap<String, Collection>,
     charges: Charges,
+    /// Objects whose values are kept, oldest first.
+    fresh: VecDeque<Arc<Object>>,
 }
 
 #[derive(Debug, Default)]
@@ -181,6 +188,7 @@ impl Store {
         collection.objects.insert(key.to_owned(), object.clone());
         collection.record(ChangeKind::Added, object.clone(), None, self.history_limit);
         let latest = collection.latest.clone();
+        inner.keep_fresh(&object);
         Self::finish(inner, revision, &latest);
         Ok(object)
     }
@@ -204,6 +212,7 @@ impl Store {
         let previous = std::mem::replace(slot, object.clone());
         collection.record(ChangeKind::Modified, object.clone(), Some(previous), self.history_limit);
         let latest = collection.latest.clone();
+        inner.keep_fresh(&object);
         Self::finish(inner, revision, &latest);
         Ok(object)
     }
@@ -304,7 +313,12 @@ impl Store {
         if revision < collection.compacted {
             return Err(Compacted { oldest: collection.compacted });
         }
-        let from = collection.history.partition_point(|change| change.object.revision <= revision);
+        // Most who ask have seen all, or all but the last few.
+        let n_news = collection.history.iter().rev().take(FEW).take_while(|change| change.object.revision > revision);
+        let from = match n_news.count() {
+            FEW => collection.history.partition_point(|change| change.object.revision <= revision),
+            n_news => collection.history.len() - n_news,
+        };
         Ok(collection.history.iter().skip(from).take(limit).cloned().collect())
     }
 
@@ -390,6 +404,19 @@ impl Inner {
         let compacted = self.compacted;
         let new = || Collection { compacted, ..Collection::default() };
         (self.collections.entry(resource.to_owned()).or_insert_with(new), &mut self.charges)
+    }
+
+    /// An object was written. What is kept beside the texts of others ends with those that were written long ago.
+    fn keep_fresh(&mut self, object: &Arc<Object>) {
+        if !object.is_fresh() {
+            return;
+        }
+        self.fresh.push_back(object.clone());
+        if self.fresh.len() > FRESH
+            && let Some(oldest) = self.fresh.pop_front()
+        {
+            oldest.age();
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use serde_json::{Map, Value};
 
 use super::texts::{Fields, Texts};
@@ -21,6 +22,9 @@ pub(crate) struct Object {
     /// What it takes of quotas, of kinds whose objects differ in that.
     pub(crate) charge: Option<Arc<Charge>>,
     pub(crate) selectable: Selectable,
+    /// What the text says, while it was written lately and nobody has read it: an object that changes soon changes again, and
+    /// whoever changes it next need not read the text.
+    fresh: Mutex<Option<Box<Value>>>,
 }
 
 /// What selectors see of an object, and its identity.
@@ -42,8 +46,11 @@ pub(crate) struct Draft {
     form: u64,
     charge: Option<Charge>,
     selectable: Selectable,
+    fresh: Option<Box<Value>>,
 }
 
+/// The longest text whose value is kept for whoever changes the object next.
+const FRESH: usize = 16 * 1024;
 /// Room for the text of most objects.
 const USUAL: usize = 4096;
 /// In the order in which texts begin with them.
@@ -108,7 +115,20 @@ fn end_of_value(text: &[u8]) -> Option<usize> {
 
 impl Object {
     pub(crate) fn value(&self) -> Value {
-        serde_json::from_slice(&self.body).unwrap_or_default()
+        let read = || serde_json::from_slice(&self.body).unwrap_or_default();
+        let Some(fresh) = self.fresh.lock().take() else { return read() };
+        debug_assert_eq!(*fresh, read(), "the text says what it was made of");
+        *fresh
+    }
+
+    /// Whether its value is kept beside its text.
+    pub(super) fn is_fresh(&self) -> bool {
+        self.fresh.lock().is_some()
+    }
+
+    /// Keeps the text alone from now on.
+    pub(super) fn age(&self) {
+        *self.fresh.lock() = None;
     }
 
     /// Whether the text has something in it.
@@ -151,7 +171,7 @@ impl Draft {
             });
         }
         let gap = gap.unwrap_or(text.len());
-        Self { text, gap, form: 0, charge: None, selectable }
+        Self { text, gap, form: 0, charge: None, selectable, fresh: None }
     }
 
     /// The same, written under a schema.
@@ -162,6 +182,12 @@ impl Draft {
     /// The same, which takes something of quotas.
     pub(crate) fn charging(self, charge: Option<Charge>) -> Self {
         Self { charge, ..self }
+    }
+
+    /// The same, with the value that it was made of, for whoever changes the object next.
+    pub(crate) fn keeping(self, value: Value) -> Self {
+        let fresh = (self.text.len() <= FRESH).then(|| Box::new(value));
+        Self { fresh, ..self }
     }
 
     pub(crate) const fn charge(&self) -> Option<&Charge> {
@@ -178,7 +204,12 @@ impl Draft {
             body.extend_from_slice(part);
         }
         let charge = self.charge.map(share);
-        Object { key: key.into(), revision, body: body.into(), form: self.form, charge, selectable: self.selectable }
+        let mut fresh = self.fresh;
+        if let Some(value) = &mut fresh {
+            meta::set(value, "resourceVersion", revision_text);
+        }
+        let (key, body, selectable) = (key.into(), body.into(), self.selectable);
+        Object { key, revision, body, form: self.form, charge, selectable, fresh: Mutex::new(fresh) }
     }
 }
 

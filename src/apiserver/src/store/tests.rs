@@ -187,3 +187,48 @@ fn a_field_of_a_text_is_found_without_reading_the_others() {
         assert!(member(text.as_bytes(), "b").is_none(), "{text}");
     }
 }
+
+#[test]
+fn who_has_seen_all_but_a_few_changes_is_told_those_as_who_has_seen_none() {
+    let store = Store::new(changes(100));
+    for n in 0..3 * FEW {
+        store.create("pods", &format!("a/{n}"), draft("x", "")).unwrap();
+    }
+    let all = 2..=u64::try_from(3 * FEW + 1).unwrap();
+    for seen in 0..=all.clone().last().unwrap() {
+        let told = store.changes_after("pods", seen, usize::MAX).unwrap();
+        let told: Vec<u64> = told.iter().map(|change| change.object.revision).collect();
+        assert_eq!(told, all.clone().filter(|revision| *revision > seen).collect::<Vec<_>>(), "after {seen}");
+    }
+    assert_eq!(store.changes_after("pods", 2, 3).unwrap().len(), 3);
+}
+
+#[test]
+fn what_was_written_lately_is_read_without_its_text_once() {
+    let store = Store::new(changes(10));
+    let kept = |note: &str| {
+        let value = json!({"metadata": {"name": "x", "resourceVersion": "", "annotations": {"note": note}}});
+        Draft::new(&value, Fields::default()).keeping(value)
+    };
+    let created = store.create("pods", "a/x", kept("")).unwrap();
+    assert!(created.is_fresh());
+    let read = created.value();
+    assert_eq!(read.pointer("/metadata/resourceVersion"), Some(&Value::from("2")));
+    assert!(!created.is_fresh() && created.value() == read, "then its text is read");
+    let updated = store.update("pods", "a/x", 2, kept("new")).unwrap();
+    assert_eq!(updated.value(), serde_json::from_slice::<Value>(&updated.body).unwrap());
+    let long = store.update("pods", "a/x", 3, kept(&"x".repeat(20_000))).unwrap();
+    assert!(!long.is_fresh(), "of large objects the text alone is kept");
+}
+
+#[test]
+fn only_what_was_written_last_is_kept_beside_its_text() {
+    let store = Store::new(changes(10));
+    let create = |n: usize| {
+        let value = json!({"metadata": {"name": n, "resourceVersion": ""}});
+        store.create("pods", &format!("a/{n}"), Draft::new(&value, Fields::default()).keeping(value)).unwrap()
+    };
+    let all: Vec<Arc<Object>> = (0..FRESH + 2).map(create).collect();
+    assert_eq!(all.iter().filter(|object| object.is_fresh()).count(), FRESH);
+    assert!(!all[1].is_fresh() && all[2].is_fresh());
+}

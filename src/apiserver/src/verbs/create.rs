@@ -90,10 +90,13 @@ impl Scope<'_> {
             }
             return Ok(Arc::new(draft.unversioned(&key)));
         }
-        let created = server.inner.store.create(&resource.storage, &key, draft).map_err(|refused| match refused {
-            Refused::Exists => self.exists(&key, &name),
-            Refused::Missing | Refused::Moved => ApiError::internal("the store refused a create"),
-        })?;
+        let created =
+            server.inner.store.create(&resource.storage, &key, draft.keeping(object)).map_err(
+                |refused| match refused {
+                    Refused::Exists => self.exists(&key, &name),
+                    Refused::Missing | Refused::Moved => ApiError::internal("the store refused a create"),
+                },
+            )?;
         drop(quota);
         drop(held);
         if resource.storage == EVENTS {

@@ -140,7 +140,7 @@ impl ApiServer {
             }
             let store = &self.inner.store;
             let written = if marks {
-                store.update(&resource.storage, &key, stored.revision, draft).map(Deletion::Pending)
+                store.update(&resource.storage, &key, stored.revision, draft.keeping(new)).map(Deletion::Pending)
             } else {
                 store.delete(&resource.storage, &key, stored.revision, draft).map(Deletion::Done)
             };

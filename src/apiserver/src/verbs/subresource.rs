@@ -118,7 +118,7 @@ impl Scope<'_> {
             if self.call.options.dry_run {
                 return Ok(stored.revision);
             }
-            match store.update(&self.resource.storage, &key, stored.revision, draft) {
+            match store.update(&self.resource.storage, &key, stored.revision, draft.keeping(value)) {
                 Ok(changed) => return Ok(changed.revision),
                 Err(crate::store::Refused::Missing) => return Err(self.not_found(name)),
                 Err(_) => {}

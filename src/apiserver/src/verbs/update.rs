@@ -184,7 +184,7 @@ impl Scope<'_> {
             let last = Arc::new(draft.clone().versioned(key, stored.revision));
             store.delete(&resource.storage, key, stored.revision, draft).map(|_| last)
         } else {
-            store.update(&resource.storage, key, stored.revision, draft)
+            store.update(&resource.storage, key, stored.revision, draft.keeping(new))
         };
         drop(quota);
         drop(held);

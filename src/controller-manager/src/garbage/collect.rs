@@ -162,9 +162,8 @@ pub(crate) fn missing_owner(core: &mut Core, uid: &Arc<str>) -> Effect {
     }
     let Some(rest) = core.graph.rest.clone() else { return Effect::Retry("resources are not discovered".to_owned()) };
     // Dependents of other namespaces may name the same UID; each is looked at by itself if any of them is in doubt.
-    let dependents: Vec<Node> = core.graph.dependents(uid).map(|(_, node)| node.clone()).collect();
     let mut places: Vec<(OwnerReference, NamespacedName)> = Vec::new();
-    for node in &dependents {
+    for (_, node) in core.graph.dependents(uid) {
         for owner in node.owners.iter().filter(|owner| owner.uid == **uid) {
             let is_known = places.iter().any(|(known, key)| {
                 (&known.api_version, &known.kind, &known.name) == (&owner.api_version, &owner.kind, &owner.name)

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use berth_api::NodeClaim;
 use berth_cloudprovider::{CloudError, RepairPolicy};
 use jiff::Timestamp;
+use rustc_hash::FxHashSet;
 use serde_json::Value;
 
 use super::{Answer, Core, Job, class_key};
@@ -133,7 +134,7 @@ impl Core {
             Answer::Instance(outcome) => memory.got(outcome, now),
             Answer::Deleted(id, outcome) => memory.deleted(&id, outcome, now),
             Answer::Drift(outcome) => memory.drifted(outcome, now),
-            Answer::Types(_) | Answer::Status(_) => Verdict::GoOn,
+            Answer::All(_) | Answer::Types(_) | Answer::Status(_) => Verdict::GoOn,
         };
         if let Some((reason, message)) = &memory.trouble {
             tracing::warn!(claim = name, reason, message, "the cloud could not do it");
@@ -150,7 +151,7 @@ impl Core {
     /// Memories of NodeClaims that are gone are dropped with the next round of garbage collection.
     pub(super) fn forget_gone_claims(&mut self) {
         let view = &self.view;
-        let known: std::collections::BTreeSet<&str> = view.claims.uids().map(|(_, uid)| uid).collect();
+        let known: FxHashSet<&str> = view.claims.uids().map(|(_, uid)| uid).collect();
         self.memories.retain(|uid, _| known.contains(uid.as_str()));
     }
 

@@ -1,11 +1,12 @@
 //! Garbage both ways: instances that no NodeClaim is for, and NodeClaims whose instance is gone.
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use berth_api::{NodeClaim, labels};
 use berth_cloudprovider::{CloudError, Instance, InstanceState, ProviderId, tag};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
+use rustc_hash::FxHashMap;
 
 use super::{Core, Job};
 use crate::claim::conditions;
@@ -16,9 +17,20 @@ use crate::notice::Notice;
 use crate::observed::{Object, Observed};
 use crate::write::Op;
 
+/// An instance and the NodeClaim that it is of, neither of which leaves anything to be done: nothing need be compared again
+/// while both are the same.
+#[derive(Debug)]
+pub(super) struct Matched {
+    instance: Arc<Instance>,
+    claim: Arc<NodeClaim>,
+}
+
+/// Instances that are there, by provider id.
+type There<'i> = FxHashMap<&'i str, &'i Instance>;
+
 impl Core {
     /// The cloud said which instances there are.
-    pub(super) fn listed(&mut self, instances: Result<Vec<Instance>, CloudError>, now: Timestamp) {
+    pub(super) fn listed(&mut self, instances: Result<Vec<Arc<Instance>>, CloudError>, now: Timestamp) {
         let instances = match instances {
             Ok(instances) => instances,
             Err(error) => {
@@ -29,15 +41,18 @@ impl Core {
         self.forget_gone_claims();
         self.forget_unused_classes(now);
         self.forget_placed();
-        let there: BTreeMap<&str, &Instance> = instances
+        let there: There<'_> = instances
             .iter()
             .filter(|instance| instance.state != InstanceState::Terminated)
-            .map(|instance| (instance.provider_id.as_str(), instance))
+            .map(|instance| (instance.provider_id.as_str(), &**instance))
             .collect();
         self.garbage.retain(|id| there.contains_key(id.as_str()));
-        let unclaimed: Vec<String> = there
-            .values()
-            .filter(|instance| instance.state.is_alive() && self.is_garbage(instance, now))
+        self.matched.retain(|id, _| there.contains_key(id.as_str()));
+        let changed: Vec<&Arc<Instance>> =
+            instances.iter().filter(|instance| instance.state.is_alive() && !self.is_matched(instance)).collect();
+        let unclaimed: Vec<String> = changed
+            .iter()
+            .filter(|instance| self.is_garbage(instance, now))
             .map(|instance| instance.provider_id.0.clone())
             .collect();
         for id in unclaimed {
@@ -45,8 +60,11 @@ impl Core {
             self.garbage.insert(id.clone());
             self.queue.add(Job::Collect(id));
         }
-        self.note_labels(&instances);
-        self.note_interruptions(&instances, now);
+        self.note_labels(changed.iter().map(|instance| &***instance));
+        for instance in changed {
+            self.note_match(instance);
+        }
+        self.note_interruptions(instances.iter().map(|instance| &**instance), now);
         for (name, id) in self.strays(&there, now) {
             tracing::warn!(node = name, instance = id, "the instance of this node is gone, and no NodeClaim is for it");
             self.garbage.insert(id);
@@ -57,6 +75,22 @@ impl Core {
             self.queue.add(Job::Check(name));
         }
         self.queue.put_off(Job::Garbage, after(now, self.options.timings.garbage_period));
+    }
+
+    /// Whether an instance and its NodeClaim are as they were when there was nothing to do about them.
+    fn is_matched(&self, instance: &Arc<Instance>) -> bool {
+        let known = self.matched.get(&instance.provider_id).filter(|known| Arc::ptr_eq(&known.instance, instance));
+        let claim = instance.tags.get(tag::NODE_CLAIM).and_then(|name| self.view.claims.get(name));
+        known.zip(claim).is_some_and(|(known, claim)| Arc::ptr_eq(&known.claim, claim))
+    }
+
+    /// Notes that there is nothing to do about an instance and its NodeClaim, where that is so.
+    fn note_match(&mut self, instance: &Arc<Instance>) {
+        let claim = instance.tags.get(tag::NODE_CLAIM).and_then(|name| self.view.claims.get(name));
+        if let Some(claim) = claim.filter(|claim| is_in_order(instance, claim)) {
+            let matched = Matched { instance: Arc::clone(instance), claim: Arc::clone(claim) };
+            self.matched.insert(instance.provider_id.clone(), matched);
+        }
     }
 
     /// Whether an instance of this cluster is nobody's.
@@ -79,7 +113,7 @@ impl Core {
     }
 
     /// Nodes that are left of instances which are gone: one that joins as its NodeClaim ends is never registered.
-    fn strays(&self, there: &BTreeMap<&str, &Instance>, now: Timestamp) -> Vec<(String, String)> {
+    fn strays(&self, there: &There<'_>, now: Timestamp) -> Vec<(String, String)> {
         let settles = self.options.timings.garbage_age.max(self.provider.consistency_lag());
         let scheme = format!("{}://", self.provider.name());
         let stray = |name: &String, node: &Node| {
@@ -99,7 +133,7 @@ impl Core {
     }
 
     /// NodeClaims whose instance is not listed although it would have shown, and whose node does not say that it lives.
-    fn vanished(&self, there: &BTreeMap<&str, &Instance>, now: Timestamp) -> Vec<String> {
+    fn vanished(&self, there: &There<'_>, now: Timestamp) -> Vec<String> {
         let settles = self.options.timings.garbage_age.max(self.provider.consistency_lag());
         let is_vanished = |claim: &NodeClaim| {
             let Some(status) = &claim.status else { return false };
@@ -211,6 +245,14 @@ impl Core {
             self.write(job, on(Kind::Node, &node.metadata, Op::Delete { grace: None }));
         }
     }
+}
+
+/// Whether a NodeClaim is of this very instance, and says of it what it is, whatever else becomes of either.
+fn is_in_order(instance: &Instance, claim: &NodeClaim) -> bool {
+    let status = claim.status.as_ref();
+    claim.metadata.uid.as_ref() == instance.tags.get(tag::NODE_CLAIM_UID)
+        && status.and_then(|status| status.provider_id.as_deref()) == Some(instance.provider_id.as_str())
+        && !super::relabel::differ(&claim.metadata, &instance.labels)
 }
 
 /// Whether Berth registered a node, or was about to.

@@ -95,7 +95,7 @@ impl Core {
     }
 
     fn node_metrics(&mut self, now: Timestamp) -> Vec<Metric> {
-        let n_nodes = f64::from(u32::try_from(self.view.nodes.values().count()).unwrap_or(u32::MAX));
+        let n_nodes = f64::from(u32::try_from(self.view.nodes.len()).unwrap_or(u32::MAX));
         let cluster = self.state.cluster(now);
         let (mut allocatable, mut requests) = (Sums::new(), Sums::new());
         let (mut of_pools, mut in_all) = (BTreeMap::<Labels, [f64; 2]>::new(), BTreeMap::<Labels, [f64; 2]>::new());

@@ -41,7 +41,7 @@ impl Core {
     pub(super) fn told_interruptions(&mut self, told: Result<Vec<Instance>, CloudError>, now: Timestamp) {
         match told {
             Ok(instances) => {
-                self.note_interruptions(&instances, now);
+                self.note_interruptions(instances.iter(), now);
                 self.queue.put_off(Job::Interrupted, after(now, PERIOD));
             }
             Err(error) => {
@@ -53,10 +53,10 @@ impl Core {
 
     /// Takes in which of these instances will be taken back: all that will be are among them. What the cloud says no more of,
     /// as of a retirement that was called off, holds no more.
-    pub(super) fn note_interruptions(&mut self, instances: &[Instance], now: Timestamp) {
+    pub(super) fn note_interruptions<'i>(&mut self, instances: impl Iterator<Item = &'i Instance>, now: Timestamp) {
         let mut is_news = false;
         let before = std::mem::take(&mut self.interrupted);
-        for instance in instances.iter().filter(|instance| instance.state.is_alive()) {
+        for instance in instances.filter(|instance| instance.state.is_alive()) {
             let Some(interruption) = &instance.interruption else { continue };
             self.interrupted.insert(instance.provider_id.0.clone(), interruption.clone());
             if before.get(&instance.provider_id.0) == Some(interruption) {

@@ -47,6 +47,7 @@ use berth_cloudprovider::{
     ProviderId,
 };
 use jiff::Timestamp;
+use rustc_hash::FxHashMap;
 
 use crate::claim::{Eviction, Memory, Offers, Question};
 use crate::clock::after;
@@ -67,6 +68,7 @@ use berth_state::State;
 use ceilings::Launches;
 use disruption::{Disrupting, Found, disrupted};
 pub(crate) use disruption::{Look, LooksFor};
+use garbage::Matched;
 use live::Assumed;
 use nominated::Nominated;
 use places::Places;
@@ -169,8 +171,10 @@ pub(crate) enum Input {
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "boxed by whoever keeps it")]
 pub(crate) enum Answer {
-    /// To [`Question::Find`], [`Question::All`] and [`Question::Interrupted`].
+    /// To [`Question::Find`] and [`Question::Interrupted`].
     Instances(Result<Vec<Instance>, CloudError>),
+    /// To [`Question::All`].
+    All(Result<Vec<Arc<Instance>>, CloudError>),
     /// To [`Question::Create`].
     Created(LaunchRequest, Result<Launched, CloudError>),
     /// To [`Question::Get`].
@@ -190,6 +194,7 @@ impl Answer {
     pub(crate) fn error(&self) -> Option<&CloudError> {
         match self {
             Self::Instances(answer) => answer.as_ref().err(),
+            Self::All(answer) => answer.as_ref().err(),
             Self::Created(_, answer) => answer.as_ref().err(),
             Self::Instance(answer) => answer.as_ref().err(),
             Self::Deleted(_, answer) => answer.as_ref().err(),
@@ -273,6 +278,8 @@ pub(crate) struct Core {
     pod_events: BTreeMap<String, Timestamp>,
     /// Instances that no NodeClaim is for, by provider id.
     garbage: BTreeSet<String>,
+    /// Instances as they were listed last with the NodeClaims that they are of, where neither has anything to be done.
+    matched: FxHashMap<ProviderId, Matched>,
     /// The labels that instances have now, by NodeClaim, where it has others.
     relabels: BTreeMap<String, BTreeMap<String, String>>,
     /// NodePools as their nodes were last looked at for drift: generation and hash.
@@ -348,6 +355,7 @@ impl Core {
             surplus: BTreeMap::new(),
             pod_events: BTreeMap::new(),
             garbage: BTreeSet::new(),
+            matched: FxHashMap::default(),
             relabels: BTreeMap::new(),
             pools_seen: BTreeMap::new(),
             notices: Notices::default(),
@@ -507,7 +515,7 @@ impl Core {
         match (job, answer) {
             (Job::Offers(class), Answer::Types(types)) => self.offered(&class, types, now),
             (Job::ClassStatus(class), Answer::Status(status)) => self.class_answered(class, status, now),
-            (Job::Garbage, Answer::Instances(instances)) => self.listed(instances, now),
+            (Job::Garbage, Answer::All(instances)) => self.listed(instances, now),
             (Job::Interrupted, Answer::Instances(instances)) => self.told_interruptions(instances, now),
             (Job::Collect(id), Answer::Deleted(_, outcome)) => self.collected(&id, outcome, now),
             (Job::Check(name), Answer::Instance(outcome)) => self.checked(&name, outcome, now),

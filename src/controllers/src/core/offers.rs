@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use berth_api::NodeClaim;
+use berth_api::{NodeClaim, NodeClassRef};
 use berth_cloudprovider::{CloudError, InstanceTypes, Launched, NodeClassStatus};
 use jiff::Timestamp;
 
@@ -181,7 +181,14 @@ impl Core {
     pub(super) fn forget_unused_classes(&mut self, now: Timestamp) {
         let pools = self.view.pools.values().filter_map(|pool| pool.spec.template.spec.node_class_ref.as_ref());
         let claims = self.view.claims.values().filter_map(|claim| claim.spec.node_class_ref.as_ref());
-        let used: BTreeSet<String> = pools.chain(claims).map(class_key).collect();
+        // Few, of many NodeClaims.
+        let mut used: Vec<&NodeClassRef> = Vec::new();
+        for class in pools.chain(claims) {
+            if !used.contains(&class) {
+                used.push(class);
+            }
+        }
+        let used: BTreeSet<String> = used.into_iter().map(class_key).collect();
         let unused: Vec<String> = self.node_classes.keys().filter(|class| !used.contains(*class)).cloned().collect();
         for class in &unused {
             self.node_classes.remove(class);

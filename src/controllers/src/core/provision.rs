@@ -324,7 +324,8 @@ impl Core {
             self.unbindable.retain(|uid, _| waiting.contains(uid.as_str()));
         }
         if !self.starting.is_empty() {
-            let there: BTreeSet<&str> = self.view.pods.uids().map(|(_, uid)| uid).collect();
+            let there = self.view.pods.uids().map(|(_, uid)| uid).filter(|uid| self.starting.contains_key(*uid));
+            let there: BTreeSet<&str> = there.collect();
             self.starting.retain(|uid, _| there.contains(uid.as_str()));
         }
         self.forget_own_bindings();

@@ -22,8 +22,8 @@ type Labels = BTreeMap<String, String>;
 
 impl Core {
     /// Compares the labels of instances with those of their NodeClaims.
-    pub(super) fn note_labels(&mut self, instances: &[Instance]) {
-        for instance in instances.iter().filter(|instance| instance.state.is_alive()) {
+    pub(super) fn note_labels<'i>(&mut self, instances: impl Iterator<Item = &'i Instance>) {
+        for instance in instances.filter(|instance| instance.state.is_alive()) {
             let Some(name) = instance.tags.get(tag::NODE_CLAIM) else { continue };
             let Some(claim) = self.view.claims.get(name) else { continue };
             let is_its = claim.metadata.uid.as_ref() == instance.tags.get(tag::NODE_CLAIM_UID)
@@ -138,7 +138,7 @@ fn bought_as() -> impl Iterator<Item = &'static str> {
 }
 
 /// Whether an object's labels say something else of what its instance is bought as.
-fn differ(metadata: &ObjectMeta, wanted: &Labels) -> bool {
+pub(super) fn differ(metadata: &ObjectMeta, wanted: &Labels) -> bool {
     let known = metadata.labels.as_ref();
     bought_as().any(|key| known.and_then(|known| known.get(key)) != wanted.get(key))
 }

@@ -236,7 +236,7 @@ impl Core {
             .values()
             .filter(|claim| claim.status.as_ref().is_none_or(|status| status.node_name.is_none()))
             .count();
-        self.view.nodes.values().count() + in_flight
+        self.view.nodes.len() + in_flight
     }
 
     /// A NodePool without instance types is told with what is wrong with its node class, if something is.

@@ -297,7 +297,7 @@ fn an_interruption_that_the_cloud_calls_off_is_forgotten() {
     };
     let [early, late] = [3600, 7200].map(|seconds| after(now, Duration::from_secs(seconds)));
     let ends = [Some(early), Some(late), None].map(|end| {
-        core.note_interruptions(&[instance(end)], now);
+        core.note_interruptions([instance(end)].iter(), now);
         core.interrupted.values().map(|known| known.at).next()
     });
     assert_eq!(ends, [Some(early), Some(late), None]);
@@ -397,3 +397,60 @@ fn pods_of_a_controller_keep_off_a_node_that_did_not_let_one_in_for_five_minutes
 
 mod aside;
 mod interleaved;
+
+/// An instance of a NodeClaim here, of so many labels of its own.
+fn instance_of(at: usize, zone: &str) -> Arc<Instance> {
+    use berth_catalogue::CapacityType;
+    use berth_cloudprovider::{InstanceState, OfferingKey};
+    let pairs =
+        |all: &[(&str, &str)]| all.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+    let (name, uid) = (format!("web-{at}"), format!("c{at}"));
+    Arc::new(Instance {
+        provider_id: ProviderId(format!("fake:///{at}")),
+        state: InstanceState::Running,
+        offering: OfferingKey {
+            instance_type: "m5.large".to_owned(),
+            zone: Some(zone.to_owned()),
+            capacity_type: CapacityType::OnDemand,
+        },
+        reservation: None,
+        launched_at: start(),
+        token: None,
+        tags: pairs(&[
+            (berth_cloudprovider::tag::NODE_CLAIM, &*name),
+            (berth_cloudprovider::tag::NODE_CLAIM_UID, &*uid),
+        ]),
+        image_id: None,
+        labels: BTreeMap::new(),
+        capacity: berth_api::ResourceList::new(),
+        allocatable: berth_api::ResourceList::new(),
+        interruption: None,
+    })
+}
+
+#[test]
+fn instances_and_nodeclaims_are_compared_where_either_has_changed() {
+    let mut core = at_rest(3);
+    let now = after(start(), Duration::from_secs(3600));
+    let mut instances: Vec<Arc<Instance>> = (0..3).map(|at| instance_of(at, "a")).collect();
+    let mut unmatched = |core: &mut Core, instances: &[Arc<Instance>]| {
+        let n = instances.iter().filter(|instance| !core.is_matched(instance)).count();
+        core.listed(Ok(instances.to_vec()), now);
+        n
+    };
+    assert_eq!((unmatched(&mut core, &instances), unmatched(&mut core, &instances)), (3, 0));
+    instances[0] = instance_of(0, "b");
+    let Object::NodeClaim(known) = claim(1) else { unreachable!("a NodeClaim was made") };
+    let mut changed = (*known).clone();
+    changed.metadata.resource_version = Some("2".to_owned());
+    core.handle(Input::Observed(Observed::Applied(Object::from(changed))), now);
+    assert_eq!((unmatched(&mut core, &instances), unmatched(&mut core, &instances)), (2, 0));
+    // One whose NodeClaim is gone is garbage, whatever was found before.
+    let metadata = Box::new(known.metadata.clone());
+    core.handle(Input::Observed(Observed::Deleted(Kind::NodeClaim, metadata)), now);
+    core.listed(Ok(instances.clone()), now);
+    assert_eq!(core.garbage.iter().collect::<Vec<_>>(), ["fake:///1"]);
+    // And what is not listed any more is forgotten.
+    core.listed(Ok(instances.split_off(2)), now);
+    assert_eq!(core.matched.len(), 1);
+}

@@ -83,6 +83,10 @@ impl<K: Ord + Clone, T> Table<K, T> {
         self.objects.get(key).map(|known| &known.object)
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.objects.len()
+    }
+
     pub(crate) fn uid<Q: Ord + ?Sized>(&self, key: &Q) -> Option<&str>
     where
         K: Borrow<Q>,

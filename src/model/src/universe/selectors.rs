@@ -180,7 +180,10 @@ pub(crate) struct NamespaceLabels {
 impl NamespaceLabels {
     /// Namespaces of the input, and those that only pods mention, which have their name as their one label.
     pub(crate) fn new(cluster: &mut Cluster) -> Self {
-        cluster.symbols.intern(NAME_KEY);
+        // Who interns has a table of its own, and a copy of a large cluster's costs more than a plan of a few pods.
+        if cluster.symbols.get(NAME_KEY).is_none() {
+            cluster.symbols.intern(NAME_KEY);
+        }
         Self::of(cluster)
     }
 

@@ -219,3 +219,14 @@ fn a_preference_counts_but_does_not_bind() {
     assert!(class.required.is_empty());
     assert_eq!((class.preferred.spread.len(), class.counts_in.len()), (1, 1));
 }
+
+/// The regression: each plan of a few nodes copied the names of everything in the cluster.
+#[test]
+fn a_cluster_that_shares_its_names_shares_them_still_once_it_is_reduced() {
+    let mut cluster = Cluster::new();
+    mk_pods(&mut cluster, ("default", "web"), &[], PodSpec::default(), 3);
+    Universe::new(&mut cluster);
+    let mut supply = cluster.without_nodes();
+    Universe::new(&mut supply);
+    assert!(supply.symbols.is_same(&cluster.symbols));
+}

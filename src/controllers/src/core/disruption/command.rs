@@ -187,8 +187,8 @@ impl Core {
                 Some(claim) => n_ready += usize::from(Self::initialized(claim)),
             }
         }
-        let is_coming_up = self.view.claims.values().any(|claim| !Self::initialized(claim));
-        let patience = if is_coming_up || !command.replacements.is_empty() { PATIENCE } else { SHORT_PATIENCE };
+        let is_coming_up = || self.view.claims.values().any(|claim| !Self::initialized(claim));
+        let patience = if !command.replacements.is_empty() || is_coming_up() { PATIENCE } else { SHORT_PATIENCE };
         if after(since, patience) <= now {
             let why = why.unwrap_or("its replacements are not ready");
             return self.roll_back(id, &format!("after {patience:?}: {why}"), now);

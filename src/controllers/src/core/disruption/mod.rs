@@ -328,7 +328,7 @@ impl Core {
             "looked at nodes"
         );
         if let Some(pace) = self.options.timings.look_pace {
-            let size = self.view.nodes.values().count().saturating_add(self.view.pods.values().count());
+            let size = self.view.nodes.len().saturating_add(self.view.pods.len());
             let begins = found.commands.iter().filter(|command| command.batch == 0);
             let saved = begins.map(|command| command.savings).sum();
             let looked = Looked { what_ifs: found.what_ifs, size, saved, cost: found.hourly_cost };
@@ -414,7 +414,7 @@ impl Core {
 
     /// How nodes are looked at now, where none is kept from it.
     fn options_for_all(&mut self, now: Timestamp) -> berth_disruption::Options {
-        let size = self.view.nodes.values().count().saturating_add(self.view.pods.values().count());
+        let size = self.view.nodes.len().saturating_add(self.view.pods.len());
         let what_ifs = PART.checked_div(size).unwrap_or(WHAT_IFS.1).clamp(WHAT_IFS.0, WHAT_IFS.1);
         berth_disruption::Options {
             decisions: berth_decisions::Options {
