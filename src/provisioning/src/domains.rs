@@ -2,8 +2,8 @@
 
 use std::rc::Rc;
 
-use berth_model::{Cluster, ColumnTable, CounterId, NodePool, Sym};
-use berth_scheduling::{Passage, filter_admits_node};
+use berth_model::{Cluster, ColumnTable, Counter, CounterId, NodeFilter, NodePool, Sym, Universe};
+use berth_scheduling::{Passage, filter_admits_node, launch_passages};
 use fixedbitset::FixedBitSet;
 
 use crate::limits::is_within_limits;
@@ -88,12 +88,19 @@ impl Planner<'_> {
                 found.extend(node.labels.get(definition.key));
             }
         }
+        let with_volumes = with_volumes(self.universe, definition);
         for (index, (pool, table)) in self.cluster.node_pools.iter().zip(&*self.tables).enumerate() {
             if pool.refusal.is_some() {
                 continue;
             }
             let passages = filter.and_then(|f| self.passages.get(f as usize)).and_then(|f| f.get(index));
-            found.extend(values(self.cluster, (pool, table), definition.key, passages.map(Vec::as_slice)));
+            if with_volumes.is_empty() {
+                found.extend(values(self.cluster, (pool, table), definition.key, passages.map(Vec::as_slice)));
+            }
+            for filter in &with_volumes {
+                let own = launch_passages(self.cluster, pool, table, filter);
+                found.extend(values(self.cluster, (pool, table), definition.key, Some(&own)));
+            }
             let is_chosen = |&(pool, key, value): &(usize, Sym, Sym)| {
                 let passes = |way: &Passage| way.open.get(key).is_none_or(|r| r.has(value, &self.cluster.symbols));
                 (pool, key) == (index, definition.key) && passages.is_none_or(|ways| ways.iter().any(passes))
@@ -108,6 +115,25 @@ impl Planner<'_> {
         }
         domains
     }
+}
+
+/// The filters of all pods that a spread counts alike but for where their volumes can be; none where nobody's volumes matter. The
+/// domains that any of them may be launched in are domains for all.
+pub(crate) fn with_volumes<'u>(universe: &'u Universe, counter: &Counter) -> Vec<&'u NodeFilter> {
+    let filter_of = |counter: &Counter| universe.filters.get(counter.filter? as usize);
+    let Some(own) = filter_of(counter).filter(|own| !own.places.is_empty()) else { return Vec::new() };
+    let is_alike = |other: &NodeFilter| {
+        let NodeFilter { node_selector, required_terms, tolerations, keys, places: _ } = other;
+        (node_selector, required_terms, tolerations, keys)
+            == (&own.node_selector, &own.required_terms, &own.tolerations, &own.keys)
+    };
+    let of_selector = universe.counters.iter().filter(|other| {
+        (other.key, other.selector, other.counts_owners) == (counter.key, counter.selector, counter.counts_owners)
+    });
+    let mut filters: Vec<&NodeFilter> = of_selector.filter_map(filter_of).filter(|other| is_alike(other)).collect();
+    filters.sort_unstable();
+    filters.dedup();
+    filters
 }
 
 /// The values of a label that nodes of a table have which pass a filter and could be launched.

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use berth_model::{Cluster, ColumnTable, Constraint, CounterId, NodePool, Sym, Universe};
-use berth_scheduling::{Launchable, Passage, filter_passages};
+use berth_scheduling::{Launchable, Passage, filter_passages, launch_passages};
 use rustc_hash::FxHashMap;
 
-use crate::domains::{is_live, values};
+use crate::domains::{is_live, values, with_volumes};
 use crate::limits::is_within_limits;
 
 /// The domains that NodePools could launch nodes in, by spread constraint: a pod that a spread keeps off the nodes that
@@ -80,15 +80,27 @@ fn of_tables(cluster: &Cluster, universe: &Universe, tables: &[ColumnTable]) -> 
                 launchable.hosts.insert(counter);
             }
         } else {
-            let domains = known.entry((key, filter)).or_insert_with(|| {
-                let found =
-                    with_ways().flat_map(|(of_pool, ways)| values(cluster, of_pool, key, ways.map(Vec::as_slice)));
-                let mut found: Vec<Sym> = found.collect();
+            let sorted = |mut found: Vec<Sym>| {
                 found.sort_by_key(|&value| cluster.symbols.text(value));
                 found.dedup();
                 found
-            });
-            launchable.domains.insert(counter, domains.clone());
+            };
+            let with_volumes = universe.counter(counter).map_or_else(Vec::new, |known| with_volumes(universe, known));
+            let domains = if with_volumes.is_empty() {
+                let found =
+                    || with_ways().flat_map(|(of_pool, ways)| values(cluster, of_pool, key, ways.map(Vec::as_slice)));
+                known.entry((key, filter)).or_insert_with(|| sorted(found().collect())).clone()
+            } else {
+                let mut found = Vec::new();
+                for (filter, (pool, table)) in
+                    with_volumes.iter().flat_map(|filter| pools().map(move |own| (filter, own)))
+                {
+                    let ways = launch_passages(cluster, pool, table, filter);
+                    found.extend(values(cluster, (pool, table), key, Some(&ways)));
+                }
+                sorted(found)
+            };
+            launchable.domains.insert(counter, domains);
             launchable.keys.insert(counter, key);
         }
     }

@@ -30,13 +30,7 @@ pub fn admit(cluster: &Cluster, pool: &NodePool, table: &ColumnTable, demand: &D
     }
     let mut admissions = admit_terms(table, &demand.terms, symbols);
     for admission in &mut admissions {
-        for alternatives in spec.volumes.places() {
-            let mut any = FixedBitSet::with_capacity(table.columns.len());
-            for alternative in alternatives.iter().filter(|a| open_allows(&admission.open, a, symbols)) {
-                any.union_with(&table.admitting(alternative, symbols));
-            }
-            admission.columns.intersect_with(&any);
-        }
+        keep_places((&mut admission.columns, &admission.open), spec.volumes.places(), table, symbols);
         for (daemon, columns) in &table.daemon_columns {
             let daemon = cluster.daemons.get(*daemon as usize).and_then(|d| cluster.spec(d.spec));
             if daemon.is_some_and(|daemon| exclude_each_other(spec, daemon)) {
@@ -60,6 +54,22 @@ fn admit_terms(table: &ColumnTable, terms: &[Requirements], symbols: &Symbols) -
         }
     }
     found
+}
+
+// Keeps the columns of nodes on which one alternative of each place holds.
+fn keep_places<'p>(
+    (columns, open): (&mut FixedBitSet, &Requirements),
+    places: impl Iterator<Item = &'p Vec<Requirements>>,
+    table: &ColumnTable,
+    symbols: &Symbols,
+) {
+    for alternatives in places {
+        let mut any = FixedBitSet::with_capacity(table.columns.len());
+        for alternative in alternatives.iter().filter(|a| open_allows(open, a, symbols)) {
+            any.union_with(&table.admitting(alternative, symbols));
+        }
+        columns.intersect_with(&any);
+    }
 }
 
 fn open_allows(open: &Requirements, requirements: &Requirements, symbols: &Symbols) -> bool {
@@ -116,6 +126,18 @@ impl Passage {
     pub fn is_implied_by(&self, open: &Requirements, symbols: &Symbols) -> bool {
         self.open.iter().all(|(key, asked)| open.get(key).is_some_and(|own| own.intersect(asked, symbols) == *own))
     }
+}
+
+/// The ways in which nodes of a NodePool pass a counter's node filter, where they could have the volumes of its pods: nodes that would
+/// be launched for these.
+pub fn launch_passages(cluster: &Cluster, pool: &NodePool, table: &ColumnTable, filter: &NodeFilter) -> Vec<Passage> {
+    let mut passages = filter_passages(cluster, pool, table, filter);
+    for passage in &mut passages {
+        let mut open = table.open.clone();
+        open.add_all(&passage.open, &cluster.symbols);
+        keep_places((&mut passage.columns, &open), filter.places.iter(), table, &cluster.symbols);
+    }
+    passages
 }
 
 /// The ways in which nodes of a NodePool pass a counter's node filter.

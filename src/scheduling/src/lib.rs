@@ -38,7 +38,9 @@ pub mod score;
 pub mod topology;
 pub mod units;
 
-pub use admission::{Admission, Passage, admit, admits_node, filter_admits_node, filter_passages, node_label};
+pub use admission::{
+    Admission, Passage, admit, admits_node, filter_admits_node, filter_passages, launch_passages, node_label,
+};
 pub use demand::{Demand, demands};
 pub use node_fit::NodeFit;
 pub use node_tables::NodeTables;

@@ -147,7 +147,7 @@ impl Builder {
         for default in defaults.constraints.iter().filter(|default| default.is_required || has_scores) {
             let alike = defaults.constraints.iter().filter(|other| other.is_required == default.is_required);
             let keys: Vec<Sym> = alike.map(|other| other.key).filter(|_| defaults.needs_all_keys).collect();
-            let filter = self.spread_filter(spec, true, false, keys);
+            let filter = self.filter(spread_filter(spec, (true, false), keys));
             let selector = Selector { requirements: Some(selector.clone()) };
             let counter = Counter {
                 key: default.key,
@@ -246,7 +246,15 @@ impl Builder {
         // A node without one of the pod's keys counts for none of its constraints.
         let alike = spec.spread.iter().filter(|other| other.is_required == constraint.is_required);
         let keys = alike.map(|other| other.key).collect();
-        let filter = self.spread_filter(spec, constraint.honors_node_affinity, constraint.honors_taints, keys);
+        let honors = (constraint.honors_node_affinity, constraint.honors_taints);
+        let mut filter = spread_filter(spec, honors, keys);
+        let hostname = cluster.well_known.hostname;
+        if constraint.honors_node_affinity && constraint.key != hostname {
+            // A volume of one node says nothing of others.
+            let names_node = |place: &&Vec<Requirements>| place.iter().any(|known| known.get(hostname).is_some());
+            filter.places = spec.volumes.places().filter(|place| !names_node(place)).cloned().collect();
+        }
+        let filter = self.filter(filter);
         self.counter(Counter {
             key: constraint.key,
             selector,
@@ -257,30 +265,28 @@ impl Builder {
             filter,
         })
     }
+}
 
-    // The nodes that a spread constraint of a pod looks at, which have all `keys`.
-    fn spread_filter(
-        &mut self,
-        spec: &PodSpec,
-        honors_node_affinity: bool,
-        honors_taints: bool,
-        mut keys: Vec<Sym>,
-    ) -> Option<u32> {
-        let mut filter = NodeFilter::default();
-        if honors_node_affinity {
-            filter.node_selector = spec.node_selector.clone();
-            filter.required_terms.clone_from(&spec.required_terms);
-        }
-        if honors_taints {
-            filter.tolerations = Some(spec.tolerations.clone());
-        }
-        keys.sort_unstable();
-        keys.dedup();
-        if keys.len() > 1 {
-            filter.keys = keys;
-        }
-        self.filter(filter)
+// The nodes that a spread constraint of a pod looks at, which have all `keys`.
+fn spread_filter(
+    spec: &PodSpec,
+    (honors_node_affinity, honors_taints): (bool, bool),
+    mut keys: Vec<Sym>,
+) -> NodeFilter {
+    let mut filter = NodeFilter::default();
+    if honors_node_affinity {
+        filter.node_selector = spec.node_selector.clone();
+        filter.required_terms.clone_from(&spec.required_terms);
     }
+    if honors_taints {
+        filter.tolerations = Some(spec.tolerations.clone());
+    }
+    keys.sort_unstable();
+    keys.dedup();
+    if keys.len() > 1 {
+        filter.keys = keys;
+    }
+    filter
 }
 
 impl OwnConstraints {

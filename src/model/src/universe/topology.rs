@@ -28,6 +28,9 @@ pub struct NodeFilter {
     pub tolerations: Option<Vec<Toleration>>,
     /// Labels that a node must have, ascending: the keys of all constraints of the pod, where there are several.
     pub keys: Vec<Sym>,
+    /// Where the volumes of the pod can be: of each of these, one alternative must hold. It limits the domains that nodes are launched
+    /// in for it, as Karpenter's volume topology does; nodes that exist count wherever they are, as for kube-scheduler.
+    pub places: Vec<Vec<Requirements>>,
 }
 
 /// Pods per domain of a topology key.

@@ -165,6 +165,7 @@ fn a_node_filter_sees_nodes_and_columns_alike() {
         required_terms: vec![mk_in(&mut cluster, zone, &["b", "c"]), mk_in(&mut cluster, zone, &["c"])],
         tolerations: Some(Vec::new()),
         keys: Vec::new(),
+        places: Vec::new(),
     };
     let zones = |cluster: &Cluster, pool: &NodePool| {
         let table = ColumnTable::new(cluster, pool);
