@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use berth_model::ClassId;
+use berth_model::{ClassId, Node};
 
-use super::Scheduler;
-use super::choose::{Lot, Shared};
-use super::groups::stands;
-use super::index::{Index, World};
-use super::shape::{Beside, Values};
-use crate::filter::{self, Obstacle};
-use crate::node_fit::Seen;
+use super::caches::Caches;
+use super::index::Index;
+use super::ledger::Ledger;
+use super::tables::{Tables, stands};
+use super::weigh::{Lot, Shared};
+use super::world::World;
+use crate::filter::Obstacle;
 use crate::score::{self, Scores};
 
 /// What a node says to a pod.
@@ -33,132 +33,105 @@ pub struct Assessment {
     pub verdict: Verdict,
 }
 
-impl Scheduler<'_> {
-    /// What every node says to a pod of the class now, in order of nodes. A pod that cannot be placed at all (see
-    /// [`berth_model::PodSpec::refusal`]) is assessed as if it could. A pod that is nominated to a node may count on the
-    /// room of those that are being deleted there.
-    pub fn assess(&mut self, id: ClassId) -> Vec<Assessment> {
-        let mut assessed = self.assess_all(id);
-        if let Some(node) = self.nominated_node(id)
-            && let Some(Assessment { verdict: Verdict::Refused(_), .. }) = assessed.get(node)
-            && let Some(verdict) = self.assess_once_gone(id, node)
-            && let Some(said) = assessed.get_mut(node)
-        {
-            said.verdict = verdict;
-        }
-        assessed
+/// What every node says to a pod of the class now, in order of nodes; see [`super::Scheduler::assess`]. The ledger is as it
+/// was afterwards.
+pub(super) fn assess(tables: &Tables<'_>, ledger: &mut Ledger, caches: &mut Caches, id: ClassId) -> Vec<Assessment> {
+    let mut assessed = assess_all(World::new(tables, ledger), caches, id);
+    if let Some(node) = tables.nominated_node(id)
+        && let Some(Assessment { verdict: Verdict::Refused(_), .. }) = assessed.get(node)
+        && let Some(verdict) = assess_once_gone(tables, ledger, caches, id, node)
+        && let Some(said) = assessed.get_mut(node)
+    {
+        said.verdict = verdict;
     }
-
-    pub(super) fn assess_all(&mut self, id: ClassId) -> Vec<Assessment> {
-        let assessed = self.with_index(id, |scheduler, index| {
-            let cells = scheduler.feasible(index);
-            let lots: Vec<Lot<'_>> = cells.iter().map(|cell| Lot::from(*cell)).collect();
-            let shared: Vec<Shared> = scheduler.scores(&index.shape, &lots, None);
-            let mut of_node: BTreeMap<usize, Shared> = BTreeMap::new();
-            for (cell, shared) in cells.iter().zip(shared) {
-                of_node.extend(index.nodes(cell, &scheduler.groups).into_iter().map(|node| (node, shared)));
-            }
-            let values = scheduler.values(index);
-            let nodes = 0..scheduler.cluster.nodes.len();
-            let assess = |node: usize| {
-                let Some(fixed) = scheduler.cluster.nodes.get(node).filter(|node| stands(node)) else {
-                    return Assessment { node, verdict: Verdict::ComingUp };
-                };
-                let verdict = if let Some(obstacle) = scheduler.world().obstacle(index, &values, node) {
-                    Verdict::Refused(obstacle)
-                } else {
-                    let shared = of_node.get(&node).copied().unwrap_or_default();
-                    Verdict::Feasible(scheduler.all_scores(index, fixed, node, shared))
-                };
-                Assessment { node, verdict }
-            };
-            nodes.map(assess).collect()
-        });
-        assessed.unwrap_or_default()
-    }
-
-    /// Why nodes refuse a pod of the class now: each reason with the number of nodes, most first, then by text. What
-    /// Reservations say to it follows, counted by Reservation.
-    pub fn refusals(&mut self, id: ClassId) -> Vec<(String, u32)> {
-        let counted = self.with_index(id, |scheduler, index| {
-            let values = scheduler.values(index);
-            let mut counts: BTreeMap<String, u32> = BTreeMap::new();
-            for (node, _) in scheduler.cluster.nodes.iter().enumerate().filter(|(_, node)| stands(node)) {
-                if let Some(obstacle) = scheduler.world().obstacle(index, &values, node) {
-                    for reason in obstacle.in_words(scheduler.cluster) {
-                        *counts.entry(reason).or_default() += 1;
-                    }
-                }
-            }
-            (counts, scheduler.reservations_say(index))
-        });
-        let (counts, by_reservation) = counted.unwrap_or_default();
-        let mut counted: Vec<(String, u32)> = counts.into_iter().collect();
-        counted.sort_by(|(a_reason, a), (b_reason, b)| b.cmp(a).then_with(|| a_reason.cmp(b_reason)));
-        counted.extend(by_reservation);
-        counted
-    }
-
-    fn all_scores(&self, index: &Index, fixed: &berth_model::Node, node: usize, shared: Shared) -> Scores {
-        let spec = &*index.shape.spec;
-        let Some(seen) = self.world().seen(node, spec) else { return Scores::default() };
-        let on_node = &*seen.scored();
-        let known_image = |image| self.images.get(image);
-        Scores {
-            taint_toleration: shared.taints,
-            node_affinity: shared.affinity,
-            node_resources_fit: score::least_allocated(fixed, on_node, spec),
-            pod_topology_spread: shared.spread,
-            inter_pod_affinity: shared.pods,
-            balanced_allocation: score::balanced_allocation(fixed, on_node, spec),
-            reservation: shared.reservation,
-            image_locality: score::image_locality(fixed, spec, self.cluster.nodes.len(), known_image),
-        }
-    }
+    assessed
 }
 
-impl World<'_> {
-    /// The first filter that keeps a class off a node: with the pods that room is held for, then without.
-    pub(super) fn obstacle(&self, index: &Index, values: &Values, node: usize) -> Option<Obstacle> {
-        let (shape, spec) = (&index.shape, &*index.shape.spec);
-        let (fixed, seen) = (self.cluster.nodes.get(node)?, self.seen(node, spec)?);
-        let domains = shape.domains_of(fixed);
-        let check = |seen: &Seen<'_>, values: &Values, is_claim_held: bool| {
-            let on_node = &*seen.state;
-            let room = || self.room(node, seen, spec).err();
-            filter::before_load(self.cluster, fixed, spec)
-                .or_else(|| {
-                    filter::load(fixed, spec, on_node, room, || is_claim_held || self.is_claim_taken(seen, spec))
-                })
-                .or_else(|| filter::volumes(self.cluster, fixed, spec))
-                .or_else(|| shape.obstacle(values, &domains, |counter| on_node.host_counts.get(counter)))
+// What a node says to a pod that is nominated to it, once those that are being deleted there have gone.
+fn assess_once_gone(
+    tables: &Tables<'_>,
+    ledger: &mut Ledger,
+    caches: &mut Caches,
+    id: ClassId,
+    node: usize,
+) -> Option<Verdict> {
+    if !ledger.take_off_terminating(tables, node) {
+        return None;
+    }
+    let assessed = assess_all(World::new(tables, ledger), caches, id);
+    let verdict = assessed.into_iter().find(|said| said.node == node).map(|said| said.verdict);
+    ledger.put_back_terminating(tables, node);
+    verdict
+}
+
+fn assess_all(world: World<'_>, caches: &mut Caches, id: ClassId) -> Vec<Assessment> {
+    let assessed = caches.with_index(world, id, |index| {
+        let cells = world.feasible(index);
+        let lots: Vec<Lot<'_>> = cells.iter().map(|cell| Lot::from(*cell)).collect();
+        let shared: Vec<Shared> = world.scores(&index.shape, &lots, None);
+        let mut of_node: BTreeMap<usize, Shared> = BTreeMap::new();
+        for (cell, shared) in cells.iter().zip(shared) {
+            of_node.extend(index.nodes(cell, &world.ledger.groups).into_iter().map(|node| (node, shared)));
+        }
+        let values = world.values(index);
+        let nodes = 0..world.cluster.nodes.len();
+        let assess = |node: usize| {
+            let Some(fixed) = world.cluster.nodes.get(node).filter(|node| stands(node)) else {
+                return Assessment { node, verdict: Verdict::ComingUp };
+            };
+            let verdict = if let Some(obstacle) = world.obstacle(index, &values, node) {
+                Verdict::Refused(obstacle)
+            } else {
+                let shared = of_node.get(&node).copied().unwrap_or_default();
+                Verdict::Feasible(all_scores(world, index, fixed, node, shared))
+            };
+            Assessment { node, verdict }
         };
-        if let Some(obstacle) = self.reserve_obstacle(shape.class, node) {
-            return Some(obstacle);
-        }
-        if let Some(with_held) = self.with_held(node, &seen, spec.priority) {
-            let mut beside = Beside { domains: domains.clone(), ..Beside::default() };
-            let counters = self.held(node, spec.priority).flat_map(|(class, _)| class.counts_in.iter().copied());
-            for counter in counters.filter(|counter| self.counts_on(*counter, node)) {
-                *beside.pods.entry(counter).or_default() += 1;
-            }
-            let mut with_values = shape.values(self.state, &beside, |rule| {
-                index.least_on_hosts(rule, |counter| {
-                    let counts = (seen.state.host_counts.get(counter), with_held.state.host_counts.get(counter));
-                    self.counts_on(counter, node).then_some(counts)
-                })
-            });
-            with_values.is_indifferent = values.is_indifferent;
-            // kube-scheduler counts the claims of these pods only where it looks at disks, too.
-            let claims = &spec.volumes.exclusive_claims;
-            let is_claim_held = !spec.volumes.disks.is_empty()
-                && self
-                    .held(node, spec.priority)
-                    .any(|(_, held)| held.volumes.exclusive_claims.iter().any(|claim| claims.contains(claim)));
-            if let Some(obstacle) = check(&with_held, &with_values, is_claim_held) {
-                return Some(obstacle);
+        nodes.map(assess).collect()
+    });
+    assessed.unwrap_or_default()
+}
+
+/// Why nodes refuse a pod of the class now; see [`super::Scheduler::refusals`].
+pub(super) fn refusals(world: World<'_>, caches: &mut Caches, id: ClassId) -> Vec<(String, u32)> {
+    let counted = caches.with_index(world, id, |index| {
+        let values = world.values(index);
+        let mut counts: BTreeMap<String, u32> = BTreeMap::new();
+        for (node, _) in world.cluster.nodes.iter().enumerate().filter(|(_, node)| stands(node)) {
+            if let Some(obstacle) = world.obstacle(index, &values, node) {
+                for reason in obstacle.in_words(world.cluster) {
+                    *counts.entry(reason).or_default() += 1;
+                }
             }
         }
-        check(&seen, values, false)
+        (counts, world.reservations_say(index))
+    });
+    let (counts, by_reservation) = counted.unwrap_or_default();
+    let mut counted = most_first(counts);
+    counted.extend(by_reservation);
+    counted
+}
+
+/// Reasons with the number of nodes: most first, then by text.
+pub(super) fn most_first(counts: BTreeMap<String, u32>) -> Vec<(String, u32)> {
+    let mut counted: Vec<(String, u32)> = counts.into_iter().collect();
+    counted.sort_by(|(a_reason, a), (b_reason, b)| b.cmp(a).then_with(|| a_reason.cmp(b_reason)));
+    counted
+}
+
+fn all_scores(world: World<'_>, index: &Index, fixed: &Node, node: usize, shared: Shared) -> Scores {
+    let spec = &*index.shape.spec;
+    let Some(seen) = world.seen(node, spec) else { return Scores::default() };
+    let on_node = &*seen.scored();
+    let known_image = |image| world.tables.images.get(image);
+    Scores {
+        taint_toleration: shared.taints,
+        node_affinity: shared.affinity,
+        node_resources_fit: score::least_allocated(fixed, on_node, spec),
+        pod_topology_spread: shared.spread,
+        inter_pod_affinity: shared.pods,
+        balanced_allocation: score::balanced_allocation(fixed, on_node, spec),
+        reservation: shared.reservation,
+        image_locality: score::image_locality(fixed, spec, world.cluster.nodes.len(), known_image),
     }
 }

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use berth_model::{Assigned, BoundPod, Cluster, Holding, MemberKind, MemberRun, Phase, PodStage, Resources};
 use rustc_hash::FxHashMap;
 
-use super::placements::{Names, came};
-use super::{Eviction, Placed, Placement, Scheduler};
+use super::ledger::{Eviction, Ledger, Placed};
+use super::placements::{Names, Placement, came, units_of, waits_for_room};
+use super::tables::Tables;
 use crate::reservation::take;
 
 /// A pod of a class on its way to a node.
@@ -46,59 +47,61 @@ pub struct Bindings {
     allowed: Vec<i32>,
 }
 
-impl Scheduler<'_> {
-    /// Ends the scheduler with what it decided.
-    pub fn into_bindings(self) -> Bindings {
-        let mut bindings = Bindings { evicted: self.evicted(), allowed: self.allowed.clone(), ..Bindings::default() };
-        for (node, (state, before)) in self.state.nodes().iter().zip(&self.cluster.nodes).enumerate() {
-            bindings.reservations.extend(state.placed.iter().map(|&id| PlacedReservation {
-                id,
-                node,
-                waits: state.holding(id).is_some_and(|holding| holding.waits),
-                assigned: self.units_of(state, id),
-                waits_for_room: self.waits_for_room(node, MemberKind::Reservation),
-            }));
-            let held = before.holdings.iter().map(|holding| holding.reservation).chain(state.placed.iter().copied());
-            bindings.spent.extend(held.filter(|&id| state.holding(id).is_none()));
-            if state.free != before.free || state.holdings != before.holdings {
-                bindings.nodes.push((node, state.free.clone(), state.holdings.clone()));
-            }
+/// What was decided.
+pub(super) fn bindings(tables: &Tables<'_>, ledger: &Ledger) -> Bindings {
+    let (evicted, allowed) = (ledger.evicted_in_order(), ledger.budgets.allowed.clone());
+    let mut bindings = Bindings { evicted, allowed, ..Bindings::default() };
+    let universe = tables.universe;
+    for (node, (state, before)) in ledger.state.nodes().iter().zip(&tables.cluster.nodes).enumerate() {
+        bindings.reservations.extend(state.placed.iter().map(|&id| PlacedReservation {
+            id,
+            node,
+            waits: state.holding(id).is_some_and(|holding| holding.waits),
+            assigned: units_of(universe, state, id),
+            waits_for_room: waits_for_room(universe, &ledger.log, node, MemberKind::Reservation),
+        }));
+        let held = before.holdings.iter().map(|holding| holding.reservation).chain(state.placed.iter().copied());
+        bindings.spent.extend(held.filter(|&id| state.holding(id).is_none()));
+        if state.free != before.free || state.holdings != before.holdings {
+            bindings.nodes.push((node, state.free.clone(), state.holdings.clone()));
         }
-        bindings.pods = self.bound_by_row();
-        bindings
     }
-
-    /// Where the pods of each row of the input go, ascending by row: in the order of the nodes' names, and on a node in that in which
-    /// they came.
-    fn bound_by_row(&self) -> Vec<(u32, Vec<Binding>)> {
-        let mut by_row: BTreeMap<u32, Vec<Binding>> = BTreeMap::new();
-        let mut came_to = FxHashMap::default();
-        for &Placed { row, class, node, waits_for_room } in &self.log {
-            let known = self.class_and_spec(class).filter(|(known, _)| known.kind == MemberKind::Pod);
-            let (Some((known, _)), Some(state)) = (known, self.state.nodes().get(node)) else { continue };
-            let came = came_to.entry((node, class)).or_insert_with(|| came(state, class));
-            let Some((draws_from, assigned)) = came.next() else { continue };
-            let bound = Binding { node, spec: known.spec, draws_from, assigned, waits_for_room };
-            by_row.entry(row).or_default().push(bound);
-        }
-        for bound in by_row.values_mut() {
-            bound.sort_by_key(|bound| self.groups.rank(bound.node));
-        }
-        by_row.into_iter().collect()
-    }
-
-    /// Who of the input went where, by name.
-    pub(super) fn placed_by_row(&self) -> Vec<Placement> {
-        let mut placements = Vec::with_capacity(self.log.len());
-        for (row, bound) in self.bound_by_row() {
-            for (name, bound) in Names::new(self.cluster, &[row]).zip(bound) {
-                let Binding { node, draws_from, assigned, waits_for_room, .. } = bound;
-                placements.push(Placement { name, kind: MemberKind::Pod, node, draws_from, assigned, waits_for_room });
-            }
-        }
-        placements
-    }
+    bindings.pods = bound_by_row(tables, ledger);
+    bindings
 }
+
+/// Where the pods of each row of the input go, ascending by row: in the order of the nodes' names, and on a node in that in which
+/// they came.
+fn bound_by_row(tables: &Tables<'_>, ledger: &Ledger) -> Vec<(u32, Vec<Binding>)> {
+    let mut by_row: BTreeMap<u32, Vec<Binding>> = BTreeMap::new();
+    let mut came_to = FxHashMap::default();
+    for &Placed { row, class, node, waits_for_room } in &ledger.log {
+        let known = tables.class_and_spec(class).filter(|(known, _)| known.kind == MemberKind::Pod);
+        let (Some((known, _)), Some(state)) = (known, ledger.state.nodes().get(node)) else { continue };
+        let came = came_to.entry((node, class)).or_insert_with(|| came(state, class));
+        let Some((draws_from, assigned)) = came.next() else { continue };
+        let bound = Binding { node, spec: known.spec, draws_from, assigned, waits_for_room };
+        by_row.entry(row).or_default().push(bound);
+    }
+    for bound in by_row.values_mut() {
+        bound.sort_by_key(|bound| ledger.groups.rank(bound.node));
+    }
+    by_row.into_iter().collect()
+}
+
+/// Who of the input went where, by name.
+pub(super) fn placed_by_row(tables: &Tables<'_>, ledger: &Ledger) -> Vec<Placement> {
+    let mut placements = Vec::with_capacity(ledger.log.len());
+    for (row, bound) in bound_by_row(tables, ledger) {
+        for (name, bound) in Names::new(tables.cluster, &[row]).zip(bound) {
+            let Binding { node, draws_from, assigned, waits_for_room, .. } = bound;
+            placements.push(Placement { name, kind: MemberKind::Pod, node, draws_from, assigned, waits_for_room });
+        }
+    }
+    placements
+}
+
+// === impl Bindings ===
 
 impl Bindings {
     /// Whether nothing was decided.

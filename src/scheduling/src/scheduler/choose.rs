@@ -1,286 +1,115 @@
-//! The best node for a class now: raw scores of cells, normalised over those that are feasible.
+//! The best node for a class now.
 
 use std::cell::OnceCell;
 
-use berth_model::{ClassId, CounterId, MemberKind, Sym};
-use rustc_hash::FxHashSet;
+use berth_model::{ClassId, MemberKind, Sym};
 
-use super::Scheduler;
 use super::buckets::Buckets;
-use super::groups::stands;
-use super::index::{Cell, CellKey, Index};
-use super::shape::{ABSENT, Beside, CountedBy, Counts, Shape, Values};
-use crate::{reservation, score};
+use super::caches::Caches;
+use super::index::Index;
+use super::shape::Shape;
+use super::shared::choose_shared;
+use super::tables::stands;
+use super::weigh::{Lot, on_host};
+use super::world::World;
+use crate::reservation;
 
 /// A class that may draw from more Reservations than this is looked at with all nodes.
 const MOST_OWNED: usize = 64;
 
-/// The normalised scores that all nodes of a cell share.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Shared {
-    pub(super) taints: i64,
-    pub(super) affinity: i64,
-    pub(super) spread: i64,
-    pub(super) pods: i64,
-    pub(super) reservation: i64,
+/// The node that a pod of the class goes to now, by index; `None` if none takes it. Nothing changes.
+pub(super) fn choose(world: World<'_>, caches: &mut Caches, id: ClassId) -> Option<usize> {
+    if !may_be_placed(world, id) {
+        return None;
+    }
+    if let Some(node) = choose_among_owned(world, caches, id) {
+        return Some(node);
+    }
+    if let Ok(chosen) = choose_shared(world, caches, id) {
+        return chosen;
+    }
+    let mut index = caches.take_index(world, id)?;
+    let mut cache = std::mem::take(&mut index.buckets);
+    let version = (world.ledger.groups.version(), u64::MAX);
+    let known = caches.merges_cells.then(|| cache.take_for(&index.shape, version, &index, world.state));
+    let buckets = known.flatten();
+    let chosen = if let Some(buckets) = &buckets {
+        best_of_buckets(world, &index, buckets)
+    } else {
+        let cells = world.feasible(&index);
+        let lots: Vec<Lot<'_>> = cells.iter().map(|cell| Lot::from(*cell)).collect();
+        let best = cells.iter().map(|cell| Index::best(cell));
+        world.best_of(&index.shape, &lots, None, best)
+    };
+    cache.keep(buckets);
+    index.buckets = cache;
+    caches.keep_index(world, id, index);
+    chosen
 }
 
-impl Shared {
-    fn total(self) -> i64 {
-        score::TAINT_TOLERATION * self.taints
-            + score::NODE_AFFINITY * self.affinity
-            + score::POD_TOPOLOGY_SPREAD * self.spread
-            + score::INTER_POD_AFFINITY * self.pods
-            + crate::reservation::WEIGHT * self.reservation
-    }
-}
-
-/// Nodes between which the scores of a class differ by what is their own alone.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Lot<'c> {
-    pub(super) key: &'c CellKey,
-    pub(super) nodes: u64,
-}
-
-impl<'c> From<&'c Cell> for Lot<'c> {
-    fn from(cell: &'c Cell) -> Self {
-        Lot { key: &cell.key, nodes: cell.nodes }
-    }
-}
-
-impl Scheduler<'_> {
-    /// The node that a pod of the class goes to now, by index; `None` if none takes it. Nothing changes.
-    pub fn choose(&mut self, id: ClassId) -> Option<usize> {
-        if !self.may_be_placed(id) {
-            return None;
-        }
-        if let Some(node) = self.choose_among_owned(id) {
-            return Some(node);
-        }
-        if let Ok(chosen) = self.choose_shared(id) {
-            return chosen;
-        }
-        let mut index = self.take_index(id)?;
-        let mut cache = std::mem::take(&mut index.buckets);
-        let version = (self.groups.version(), u64::MAX);
-        let known = self.merges_cells.then(|| cache.take_for(&index.shape, version, &index, &self.state));
-        let buckets = known.flatten();
-        let chosen = if let Some(buckets) = &buckets {
-            self.best_of_buckets(&index, buckets)
-        } else {
-            let cells = self.feasible(&index);
-            let lots: Vec<Lot<'_>> = cells.iter().map(|cell| Lot::from(*cell)).collect();
-            let best = cells.iter().map(|cell| Index::best(cell));
-            self.best_of(&index.shape, &lots, None, best)
-        };
-        cache.keep(buckets);
-        index.buckets = cache;
-        self.keep_index(self.index_of(id), index);
-        chosen
-    }
-
-    fn best_of_buckets(&self, index: &Index, buckets: &Buckets) -> Option<usize> {
-        let (shape, counts) = (&index.shape, &buckets.counts);
-        let values = shape.values_with(&self.state, counts, |rule| index.least_on_hosts(rule, |_| None));
-        let of_all = OnceCell::new();
-        let (mut lots, mut best) = (Vec::new(), Vec::new());
-        for (_, bucket, key) in buckets.iter(index) {
-            let is_admitted = match key.alone {
-                None => shape.obstacle_with(&values, counts, &key.domains, |id| on_host(shape, key, id)).is_none(),
-                Some(node) => {
-                    let values = of_all.get_or_init(|| self.values(index));
-                    self.world().obstacle(index, values, node as usize).is_none()
-                }
-            };
-            if bucket.nodes > 0 && is_admitted {
-                lots.push(Lot { key, nodes: bucket.nodes });
-                best.push(bucket.best(|_| None));
-            }
-        }
-        self.best_of(shape, &lots, Some(counts), best.into_iter())
-    }
-
-    /// The best node of all, where it is known which is the best of each lot: its own score, and its rank.
-    pub(super) fn best_of(
-        &self,
-        shape: &Shape,
-        lots: &[Lot<'_>],
-        counts: Option<&Counts>,
-        best: impl Iterator<Item = Option<(i64, u64)>>,
-    ) -> Option<usize> {
-        let totals = best.zip(self.scores(shape, lots, counts)).filter_map(|(best, shared)| {
-            let (own, rank) = best?;
-            Some((std::cmp::Reverse(shared.total() + own), rank))
-        });
-        totals.min().and_then(|(_, rank)| self.groups.at_rank(rank))
-    }
-
-    /// Whether nothing about the pod itself, or its claims, keeps it off every node.
-    pub(super) fn may_be_placed(&self, id: ClassId) -> bool {
-        let spec = self.universe.class(id).and_then(|class| self.cluster.spec(class.spec));
-        spec.is_some_and(|spec| {
-            let is_taken = |&claim: &Sym| {
-                let users = self.state.claim_users(claim);
-                let world = self.world();
-                let held = || world.owned(spec).filter(|&(_, owned)| world.holds_claim(owned, claim)).count();
-                users > 0 && users as usize > held()
-            };
-            reservation::is_open(spec) && !spec.volumes.exclusive_claims.iter().any(is_taken)
-        })
-    }
-
-    // The node of the one Reservation that gives most, of few that the class may draw from: its score outweighs all
-    // others together, so that other nodes need not be looked at.
-    fn choose_among_owned(&self, id: ClassId) -> Option<usize> {
-        let (class, spec) = self.class_and_spec(id)?;
-        if spec.reservation.owner_of.len() > MOST_OWNED || class.kind != MemberKind::Pod || self.has_index(id) {
-            return None;
-        }
-        let world = self.world();
-        let mut nodes: Vec<usize> = world.owned(spec).map(|(node, _)| node).collect();
-        nodes.sort_unstable();
-        nodes.dedup();
-        if nodes.is_empty() {
-            return None;
-        }
-        let index = self.bare_index(id).filter(|index| !index.shape.spreads_over_hosts())?;
-        let values = self.values(&index);
-        let stands = |node: &usize| self.cluster.nodes.get(*node).is_some_and(stands);
-        let feasible = nodes.into_iter().filter(stands).filter(|&node| world.obstacle(&index, &values, node).is_none());
-        let offers = feasible.filter_map(|node| {
-            let seen = world.seen(node, spec)?;
-            Some((node, world.room(node, &seen, spec).ok()??.node))
-        });
-        let (nodes, offers): (Vec<usize>, Vec<reservation::NodeOffer>) = offers.unzip();
-        let scores = reservation::raw_scores(&offers);
-        let best = scores.iter().copied().max().filter(|best| *best > 0)?;
-        let mut of_best = nodes.into_iter().zip(scores).filter(|(_, score)| *score == best).map(|(node, _)| node);
-        let node = of_best.next()?;
-        of_best.next().is_none().then_some(node)
-    }
-
-    /// The values of an index's rules now.
-    pub(super) fn values(&self, index: &Index) -> Values {
-        index.shape.values(&self.state, &Beside::default(), |rule| index.least_on_hosts(rule, |_| None))
-    }
-
-    /// The cells with nodes that topology admits.
-    pub(super) fn feasible<'i>(&self, index: &'i Index) -> Vec<&'i Cell> {
-        let values = self.values(index);
-        let admits = |cell: &&Cell| {
-            let on_host = |counter| on_host(&index.shape, &cell.key, counter);
-            match cell.key.alone {
-                None => cell.nodes > 0 && index.shape.obstacle(&values, &cell.key.domains, on_host).is_none(),
-                Some(node) => cell.nodes > 0 && self.world().obstacle(index, &values, node as usize).is_none(),
+fn best_of_buckets(world: World<'_>, index: &Index, buckets: &Buckets) -> Option<usize> {
+    let (shape, counts) = (&index.shape, &buckets.counts);
+    let values = shape.values_with(world.state, counts, |rule| index.least_on_hosts(rule, |_| None));
+    let of_all = OnceCell::new();
+    let (mut lots, mut best) = (Vec::new(), Vec::new());
+    for (_, bucket, key) in buckets.iter(index) {
+        let is_admitted = match key.alone {
+            None => shape.obstacle_with(&values, counts, &key.domains, |id| on_host(shape, key, id)).is_none(),
+            Some(node) => {
+                let values = of_all.get_or_init(|| world.values(index));
+                world.obstacle(index, values, node as usize).is_none()
             }
         };
-        index.cells.iter().filter(admits).collect()
-    }
-
-    /// The scores that the nodes of each lot share, normalised over all of the lots. Pods by domain are read where they are not
-    /// known.
-    pub(super) fn scores(&self, shape: &Shape, cells: &[Lot<'_>], counts: Option<&Counts>) -> Vec<Shared> {
-        let most_taints = cells.iter().map(|cell| cell.key.taints).max().unwrap_or(0);
-        let most_affinity = cells.iter().map(|cell| cell.key.affinity).max().unwrap_or(0);
-        let spread = self.spread(shape, cells, counts);
-        let pods = self.drawn(shape, cells, counts);
-        let has_preferences = !shape.spec.preferred_terms.is_empty();
-        let offers: Vec<_> = cells.iter().map(|cell| cell.key.offer.unwrap_or_default()).collect();
-        let reservations = reservation::normalized(&reservation::raw_scores(&offers));
-        cells
-            .iter()
-            .zip(spread.into_iter().zip(pods).zip(reservations))
-            .map(|(cell, ((spread, pods), reservation))| Shared {
-                reservation,
-                taints: score::normalize(cell.key.taints, most_taints, true),
-                affinity: if has_preferences { score::normalize(cell.key.affinity, most_affinity, false) } else { 0 },
-                spread,
-                pods,
-            })
-            .collect()
-    }
-
-    // PodTopologySpread of `ScheduleAnyway` constraints.
-    #[expect(clippy::cast_possible_truncation, reason = "kube-scheduler's own arithmetic")]
-    fn spread(&self, shape: &Shape, cells: &[Lot<'_>], counts: Option<&Counts>) -> Vec<i64> {
-        if shape.soft.is_empty() {
-            return vec![0; cells.len()];
-        }
-        let domain = |cell: &Lot<'_>, place: CountedBy| match place {
-            CountedBy::Host => Some(0),
-            CountedBy::Key(at) => cell.key.domains.get(at).copied().filter(|domain| *domain != ABSENT),
-        };
-        let has_all = |cell: &Lot<'_>| {
-            !shape.soft_needs_all_keys || shape.soft.iter().all(|soft| domain(cell, soft.rule.place).is_some())
-        };
-        let counted: Vec<bool> = cells.iter().map(has_all).collect();
-        let scored = || cells.iter().zip(&counted).filter(|(_, counted)| **counted).map(|(cell, _)| cell);
-        let mut raw = vec![0.0; cells.len()];
-        for soft in &shape.soft {
-            let place = soft.rule.place;
-            let domains = match place {
-                CountedBy::Host => scored().map(|cell| cell.nodes).sum(),
-                // That no label is a domain, too, where such nodes are not left out.
-                CountedBy::Key(_) => {
-                    scored().map(|cell| domain(cell, place)).collect::<FxHashSet<Option<u32>>>().len() as u64
-                }
-            };
-            let weight = score::spread_weight(domains);
-            let count_in = self.count_in(shape, counts, soft.rule.counter, place);
-            for (raw, cell) in raw.iter_mut().zip(cells) {
-                let Some(domain) = domain(cell, place) else { continue };
-                let pods = match place {
-                    CountedBy::Host => on_host(shape, cell.key, soft.rule.counter),
-                    CountedBy::Key(_) => count_in(domain),
-                };
-                *raw += score::spread_cost(pods, soft.max_skew, weight);
-            }
-        }
-        let raw: Vec<Option<i64>> =
-            raw.into_iter().zip(&counted).map(|(raw, counted)| counted.then_some(raw.round() as i64)).collect();
-        let least = raw.iter().flatten().copied().min().unwrap_or(0);
-        let most = raw.iter().flatten().copied().max().unwrap_or(0);
-        raw.into_iter().map(|raw| score::normalize_spread(raw, least, most)).collect()
-    }
-
-    // How many pods of a counter there are in a domain.
-    fn count_in<'c>(
-        &self,
-        shape: &Shape,
-        counts: Option<&'c Counts>,
-        counter: CounterId,
-        place: CountedBy,
-    ) -> impl Fn(u32) -> u32 + 'c {
-        let all = if counts.is_none() { shape.by_domain(&self.state, counter, place) } else { Vec::new() };
-        move |domain| match (counts, place) {
-            (Some(counts), CountedBy::Key(key)) => counts.of(counter, key, domain),
-            _ => all.get(domain as usize).copied().unwrap_or(0),
+        if bucket.nodes > 0 && is_admitted {
+            lots.push(Lot { key, nodes: bucket.nodes });
+            best.push(bucket.best(|_| None));
         }
     }
-
-    // InterPodAffinity.
-    fn drawn(&self, shape: &Shape, cells: &[Lot<'_>], counts: Option<&Counts>) -> Vec<i64> {
-        let mut raw = vec![0_i64; cells.len()];
-        for &(counter, place, weight) in &shape.drawn {
-            if shape.total(&self.state, counter) == 0 {
-                continue;
-            }
-            let count_in = self.count_in(shape, counts, counter, place);
-            for (raw, cell) in raw.iter_mut().zip(cells) {
-                let pods = match place {
-                    CountedBy::Host => on_host(shape, cell.key, counter),
-                    CountedBy::Key(at) => count_in(cell.key.domains.get(at).copied().unwrap_or(ABSENT)),
-                };
-                *raw = raw.saturating_add(weight.saturating_mul(i64::from(pods)));
-            }
-        }
-        let (least, most) = (raw.iter().copied().min().unwrap_or(0), raw.iter().copied().max().unwrap_or(0));
-        raw.into_iter().map(|raw| score::normalize_affinity(raw, least, most)).collect()
-    }
+    world.best_of(shape, &lots, Some(counts), best.into_iter())
 }
 
-/// Pods of a counter on each node of a cell. Counters that only keep apart are 0: nodes with any are in no cell.
-pub(super) fn on_host(shape: &Shape, cell: &CellKey, counter: CounterId) -> u32 {
-    let at = shape.hosts.iter().position(|(known, _)| *known == counter);
-    at.and_then(|at| cell.hosts.get(at)).copied().unwrap_or(0)
+/// Whether nothing about the pod itself, or its claims, keeps it off every node.
+pub(super) fn may_be_placed(world: World<'_>, id: ClassId) -> bool {
+    let spec = world.universe.class(id).and_then(|class| world.cluster.spec(class.spec));
+    spec.is_some_and(|spec| {
+        let is_taken = |&claim: &Sym| {
+            let users = world.state.claim_users(claim);
+            let held = || world.owned(spec).filter(|&(_, owned)| world.holds_claim(owned, claim)).count();
+            users > 0 && users as usize > held()
+        };
+        reservation::is_open(spec) && !spec.volumes.exclusive_claims.iter().any(is_taken)
+    })
+}
+
+// The node of the one Reservation that gives most, of few that the class may draw from: its score outweighs all
+// others together, so that other nodes need not be looked at.
+fn choose_among_owned(world: World<'_>, caches: &Caches, id: ClassId) -> Option<usize> {
+    let (class, spec) = world.class_and_spec(id)?;
+    if spec.reservation.owner_of.len() > MOST_OWNED
+        || class.kind != MemberKind::Pod
+        || caches.indexes.contains(caches.index_of(id))
+    {
+        return None;
+    }
+    let mut nodes: Vec<usize> = world.owned(spec).map(|(node, _)| node).collect();
+    nodes.sort_unstable();
+    nodes.dedup();
+    if nodes.is_empty() {
+        return None;
+    }
+    let index =
+        Some(Index::bare(Shape::of(world.tables, id)?, world)).filter(|index| !index.shape.spreads_over_hosts())?;
+    let values = world.values(&index);
+    let stands = |node: &usize| world.cluster.nodes.get(*node).is_some_and(stands);
+    let feasible = nodes.into_iter().filter(stands).filter(|&node| world.obstacle(&index, &values, node).is_none());
+    let offers = feasible.filter_map(|node| {
+        let seen = world.seen(node, spec)?;
+        Some((node, world.room(node, &seen, spec).ok()??.node))
+    });
+    let (nodes, offers): (Vec<usize>, Vec<reservation::NodeOffer>) = offers.unzip();
+    let scores = reservation::raw_scores(&offers);
+    let best = scores.iter().copied().max().filter(|best| *best > 0)?;
+    let mut of_best = nodes.into_iter().zip(scores).filter(|(_, score)| *score == best).map(|(node, _)| node);
+    let node = of_best.next()?;
+    of_best.next().is_none().then_some(node)
 }

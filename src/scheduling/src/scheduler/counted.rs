@@ -8,8 +8,9 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::groups::{Change, Groups};
-use super::index::{CellKey, Index, World};
+use super::index::{CellKey, Index};
 use super::shape::Shape;
+use super::world::World;
 
 /// So many changes for each node are gone through; where there were more, all nodes are looked at anew.
 const MOST_CHANGES: usize = 8;
@@ -78,7 +79,7 @@ impl CountedNodes {
     /// Looks again at nodes that have changed.
     pub(super) fn catch_up(&mut self, shape: &Shape, index: &Index, world: World<'_>) {
         let most = MOST_CHANGES * self.of.len() + FEW_CHANGES;
-        match world.groups.since(self.cursor).filter(|changes| changes.len() <= most) {
+        match world.ledger.groups.since(self.cursor).filter(|changes| changes.len() <= most) {
             Some(changes) => self.refresh_all(changes, shape, index, world),
             None => self.look_at_all(shape, index, world),
         }
@@ -86,13 +87,13 @@ impl CountedNodes {
 
     /// Looks again at nodes that were changed and changed back.
     pub(super) fn take_back(&mut self, undone: &[Change], shape: &Shape, index: &Index, world: World<'_>) {
-        if self.cursor > world.groups.now() {
+        if self.cursor > world.ledger.groups.now() {
             self.refresh_all(undone, shape, index, world);
         }
     }
 
     fn refresh_all(&mut self, changes: &[Change], shape: &Shape, index: &Index, world: World<'_>) {
-        self.cursor = world.groups.now();
+        self.cursor = world.ledger.groups.now();
         for change in changes {
             self.forget(change.node);
             let state = world.state.nodes().get(change.node as usize);
@@ -104,9 +105,9 @@ impl CountedNodes {
 
     fn look_at_all(&mut self, shape: &Shape, index: &Index, world: World<'_>) {
         (self.of, self.cells, self.hidden) = Default::default();
-        self.cursor = world.groups.now();
+        self.cursor = world.ledger.groups.now();
         let counters = std::mem::take(&mut self.counters);
-        for node in counters.iter().flat_map(|counter| world.groups.with(*counter)) {
+        for node in counters.iter().flat_map(|counter| world.ledger.groups.with(*counter)) {
             let node = u32::try_from(node).unwrap_or(u32::MAX);
             if !self.of.contains_key(&node) {
                 self.look(node, shape, index, world);
@@ -134,7 +135,7 @@ impl CountedNodes {
         };
         let cell = (!shape.is_kept_apart(count)).then(|| {
             let key = CellKey { hosts: shape.counts_on_hosts(count), ..key };
-            let place = (Reverse(own), world.groups.rank(at), node);
+            let place = (Reverse(own), world.ledger.groups.rank(at), node);
             (self.insert(key, place), place)
         });
         self.of.insert(node, Known { hidden: u32::try_from(position).ok(), cell });

@@ -1,12 +1,10 @@
 //! Why a pod finds no Reservation to draw from.
 
-use berth_model::ClassId;
-
-use super::Scheduler;
 use super::index::Index;
+use super::world::World;
 use crate::reservation::{Diagnosis, Seeker, may_draw_from};
 
-impl Scheduler<'_> {
+impl World<'_> {
     /// What Reservations say to a class, each reason with how many say so: of those that hold room and whose owners
     /// describe its pods. Nothing where there are none, unless the class must draw.
     pub(super) fn reservations_say(&self, index: &Index) -> Vec<(String, u32)> {
@@ -16,13 +14,13 @@ impl Scheduler<'_> {
             return Vec::new();
         }
         let is_named = affinity.is_some_and(|affinity| affinity.name.is_some());
-        let (world, mut diagnosis) = (self.world(), Diagnosis::default());
+        let mut diagnosis = Diagnosis::default();
         let values = self.values(index);
         let nodes = self.cluster.nodes.iter().zip(self.state.nodes()).enumerate();
         for (node, (fixed, state)) in nodes.filter(|(_, (_, state))| !state.holdings.is_empty()) {
             let mut matched = 0;
             for holding in &state.holdings {
-                let Some(known) = world.reservation(holding.reservation) else { continue };
+                let Some(known) = self.reservation(holding.reservation) else { continue };
                 let is_owner = spec.reservation.owner_of.binary_search(&holding.reservation).is_ok();
                 let seeker = Seeker { is_owner, spec };
                 let outcome = may_draw_from(&seeker, known, holding, &fixed.labels, &self.cluster.symbols);
@@ -32,7 +30,7 @@ impl Scheduler<'_> {
             if matched == 0 {
                 continue;
             }
-            if let Some(obstacle) = world.obstacle(index, &values, node)
+            if let Some(obstacle) = self.obstacle(index, &values, node)
                 && !matches!(obstacle, crate::filter::Obstacle::Reservations(..))
             {
                 for reason in obstacle.in_words(self.cluster) {
@@ -41,10 +39,5 @@ impl Scheduler<'_> {
             }
         }
         diagnosis.reasons(affinity.is_some()).into_iter().map(|(count, reason)| (reason, count)).collect()
-    }
-
-    /// What Reservations say to a class; see [`Scheduler::refusals`].
-    pub fn reservation_refusals(&mut self, id: ClassId) -> Vec<(String, u32)> {
-        self.with_index(id, Self::reservations_say).unwrap_or_default()
     }
 }

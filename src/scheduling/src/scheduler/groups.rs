@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use berth_model::{Cluster, CounterId, HostCounts, Node, NodeState, Requirements, Resources, Sym};
+use berth_model::{Cluster, CounterId, HostCounts, NodeState, Requirements, Resources, Sym};
 use rustc_hash::FxHashMap;
 
 use super::kinds::Kinds;
@@ -365,9 +365,4 @@ pub(super) fn named_nodes(cluster: &Cluster, terms: &[Requirements]) -> Option<V
         names.extend(term.get(cluster.well_known.field_name)?.finite_values()?);
     }
     (!terms.is_empty()).then_some(names)
-}
-
-/// Whether a scheduler may bind to the node: it is there.
-pub(super) fn stands(node: &Node) -> bool {
-    !node.is_coming_up
 }

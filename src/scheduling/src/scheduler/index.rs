@@ -3,20 +3,18 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Deref;
 
-use berth_model::{ClassId, Cluster, CounterId, NodeEdit, NodeState, PodClass, PodSpec, Requirements, Sym};
+use berth_model::{Cluster, CounterId, NodeState, PodSpec, Requirements, Sym};
 use fixedbitset::FixedBitSet;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use super::buckets::BucketCache;
-use super::groups::{Change, Groups, named_nodes, names_nodes, stands};
-use super::images::NodeImages;
+use super::groups::{Change, Groups, named_nodes, names_nodes};
 use super::look::{Verdicts, admits, image_locality, image_weights, placed, verdict};
 use super::shape::{CountedBy, Shape};
-use crate::node_fit::{NodeFit, Seen};
-use crate::node_tables::add_to;
+use super::tables::stands;
+use super::world::World;
 use crate::reservation::NodeOffer;
 use crate::score;
 
@@ -98,49 +96,6 @@ struct Candidates {
     nodes: FixedBitSet,
 }
 
-/// What every index reads.
-#[derive(Clone, Copy)]
-pub(super) struct World<'w> {
-    pub(super) fit: NodeFit<'w>,
-    pub(super) groups: &'w Groups,
-    pub(super) images: &'w NodeImages,
-    pub(super) nominated: &'w FxHashMap<usize, Vec<ClassId>>,
-    /// By Reservation: the node where it was held last.
-    pub(super) places: &'w [Option<u32>],
-    /// A node that is gone, in a what-if.
-    pub(super) gone: Option<usize>,
-}
-
-impl<'w> Deref for World<'w> {
-    type Target = NodeFit<'w>;
-
-    fn deref(&self) -> &NodeFit<'w> {
-        &self.fit
-    }
-}
-
-impl World<'_> {
-    /// The pods of equal or higher priority that room on a node is held for.
-    pub(super) fn held(&self, node: usize, priority: i32) -> impl Iterator<Item = (&PodClass, &PodSpec)> {
-        let classes = self.nominated.get(&node).into_iter().flatten().filter_map(|&id| self.universe.class(id));
-        let pods = classes.filter_map(|class| Some((class, self.cluster.spec(class.spec)?)));
-        pods.filter(move |(_, spec)| spec.priority >= priority)
-    }
-
-    /// A node as it would be with those pods; `None` without any.
-    pub(super) fn with_held(&self, node: usize, seen: &Seen<'_>, priority: i32) -> Option<Seen<'static>> {
-        let mut with: Option<Seen<'static>> = None;
-        for (class, spec) in self.held(node, priority) {
-            let state = with.get_or_insert_with(|| seen.to_owned()).state.to_mut();
-            let hostname = self.cluster.well_known.hostname;
-            let is_on_host = |id: &CounterId| self.universe.counter(*id).is_some_and(|c| c.key == hostname);
-            let on_host: Vec<CounterId> = class.counts_in.iter().copied().filter(is_on_host).collect();
-            add_to(&mut NodeEdit::unrecorded(state), spec, None, &on_host);
-        }
-        with
-    }
-}
-
 impl Index {
     pub(super) fn new(shape: Shape, world: World<'_>) -> Self {
         let mut index = Self::bare(shape, world);
@@ -164,7 +119,7 @@ impl Index {
             claim_users: SmallVec::new(),
             image_weights: SmallVec::new(),
             cursor: 0,
-            version: world.groups.version(),
+            version: world.ledger.groups.version(),
             changed: Vec::new(),
             dropped: 0,
             buckets: BucketCache::default(),
@@ -188,11 +143,11 @@ impl Index {
         self.spare.clear();
         self.buckets.clear();
         self.tallies.iter_mut().for_each(BTreeMap::clear);
-        self.cursor = world.groups.now();
+        self.cursor = world.ledger.groups.now();
         self.claim_users = self.users_now(world);
         let units: Vec<u32> = match &self.by_node {
             Some(listed) => listed.nodes.ones().map(|node| u32::try_from(node).unwrap_or(u32::MAX)).collect(),
-            None => (0..u32::try_from(world.groups.len()).unwrap_or(u32::MAX)).collect(),
+            None => (0..u32::try_from(world.ledger.groups.len()).unwrap_or(u32::MAX)).collect(),
         };
         self.look_at_all(units.into_iter(), world);
     }
@@ -206,7 +161,7 @@ impl Index {
     /// Looks anew at what has changed.
     pub(super) fn catch_up(&mut self, world: World<'_>) {
         let cursor = self.cursor;
-        if cursor < world.groups.now() {
+        if cursor < world.ledger.groups.now() {
             self.shape.discount = world.discount_of(&self.shape);
             self.look_anew(cursor, Vec::new(), world);
         }
@@ -214,7 +169,7 @@ impl Index {
 
     /// Looks again at what was changed and taken back, if it has looked since the log was so long.
     pub(super) fn take_back(&mut self, undone: &[Change], world: World<'_>) {
-        let now = world.groups.now();
+        let now = world.ledger.groups.now();
         if self.cursor <= now {
             return;
         }
@@ -228,7 +183,7 @@ impl Index {
 
     /// Whether the nodes are those that its shape knows.
     pub(super) fn knows_nodes(&self, world: World<'_>) -> bool {
-        self.version == world.groups.version()
+        self.version == world.ledger.groups.version()
     }
 
     /// Catches up in the eyes of another class of the same view, or of the same where nodes came, went or changed: what either
@@ -244,7 +199,7 @@ impl Index {
         self.shape.discount = world.discount_of(&self.shape);
         units.extend(self.drawn_from(world));
         if !self.knows_nodes(world) {
-            self.version = world.groups.version();
+            self.version = world.ledger.groups.version();
             units.extend(self.weigh_images(world));
         }
         self.look_anew(self.cursor, units, world);
@@ -261,23 +216,23 @@ impl Index {
         let by_node = self.by_node.is_some();
         let spec = &self.shape.spec;
         let changed: FxHashSet<u32> = self.verdicts.weigh_images(|id| {
-            let node = if by_node { Some(id as usize) } else { world.groups.sample(id) };
+            let node = if by_node { Some(id as usize) } else { world.ledger.groups.sample(id) };
             let node = node.and_then(|node| world.cluster.nodes.get(node))?;
             Some(image_locality(node, spec, world))
         });
         if changed.is_empty() {
             return Vec::new();
         }
-        let id_of = |unit: u32| if by_node { Some(unit) } else { world.groups.kind_of(unit) };
+        let id_of = |unit: u32| if by_node { Some(unit) } else { world.ledger.groups.kind_of(unit) };
         let units = self.entries.keys().copied();
         units.filter(|unit| id_of(*unit).is_some_and(|id| changed.contains(&id))).collect()
     }
 
     fn look_anew(&mut self, cursor: usize, units: Vec<u32>, world: World<'_>) {
         // Who uses a claim elsewhere matters on every node.
-        let changes = world.groups.since(cursor).filter(|_| self.claim_users == self.users_now(world));
+        let changes = world.ledger.groups.since(cursor).filter(|_| self.claim_users == self.users_now(world));
         let Some(changes) = changes else { return self.rebuild(world) };
-        self.cursor = world.groups.now();
+        self.cursor = world.ledger.groups.now();
         self.refresh_all(changes, units, world);
     }
 
@@ -314,7 +269,7 @@ impl Index {
             Some(listed) => {
                 nodes.filter(|node| listed.nodes.contains(*node)).filter_map(|node| node.try_into().ok()).collect()
             }
-            None => nodes.filter_map(|node| world.groups.of(node)).collect(),
+            None => nodes.filter_map(|node| world.ledger.groups.of(node)).collect(),
         }
     }
 
@@ -357,12 +312,12 @@ impl Index {
             if !listed.nodes.contains(unit as usize) {
                 return None;
             }
-            (1, world.groups.rank(unit as usize), unit as usize)
+            (1, world.ledger.groups.rank(unit as usize), unit as usize)
         } else {
-            world.groups.size(unit)?
+            world.ledger.groups.size(unit)?
         };
         let node = world.cluster.nodes.get(at)?;
-        if !stands(node) || world.gone == Some(at) {
+        if !stands(node) || world.ledger.what_if.gone == Some(at) {
             return None;
         }
         let seen = world.seen(at, &self.shape.spec)?;
@@ -373,7 +328,7 @@ impl Index {
             }
             self.tallied.insert(unit, tallied);
         }
-        let id = if by_node { unit } else { world.groups.kind(at) };
+        let id = if by_node { unit } else { world.ledger.groups.kind(at) };
         let verdict = self.verdicts.get_or(id, || verdict(&self.shape, node, world))?;
         let (key, own) = placed(&self.shape, verdict, at, &seen, world)?;
         Some((Entry { cell: 0, nodes, own, first }, key))
@@ -382,9 +337,9 @@ impl Index {
     /// Where a node belongs in the eyes of a class that shares the index, with its score of its own: it may be on another
     /// place than the index knows. `None` where it is not feasible.
     pub(super) fn look_singly(&self, shape: &Shape, at: usize, world: World<'_>) -> Option<(CellKey, i64)> {
-        let node = world.cluster.nodes.get(at).filter(|node| stands(node) && world.gone != Some(at))?;
+        let node = world.cluster.nodes.get(at).filter(|node| stands(node) && world.ledger.what_if.gone != Some(at))?;
         let seen = world.seen(at, &shape.spec)?;
-        match self.verdicts.get(world.groups.kind(at)) {
+        match self.verdicts.get(world.ledger.groups.kind(at)) {
             Some(known) => placed(shape, known, at, &seen, world),
             None => placed(shape, &verdict(shape, node, world), at, &seen, world),
         }
@@ -402,7 +357,7 @@ impl Index {
 
     /// Whether it has taken in all that has changed.
     pub(super) fn is_current(&self, world: World<'_>) -> bool {
-        self.knows_nodes(world) && self.cursor >= world.groups.now()
+        self.knows_nodes(world) && self.cursor >= world.ledger.groups.now()
     }
 
     fn forget(&mut self, unit: u32) {
@@ -478,7 +433,7 @@ impl Index {
             let nodes = if self.by_node.is_some() {
                 usize::from(admits(at))
             } else {
-                world.groups.members(unit).filter(|node| admits(*node)).count()
+                world.ledger.groups.members(unit).filter(|node| admits(*node)).count()
             };
             (pods, u32::try_from(nodes).unwrap_or(u32::MAX))
         });
@@ -537,7 +492,8 @@ impl Index {
 
     /// Whether a node admits the class, as far as its load does not matter.
     pub(super) fn admits(&self, at: usize, world: World<'_>) -> bool {
-        let unit = if self.by_node.is_some() { u32::try_from(at).unwrap_or(u32::MAX) } else { world.groups.kind(at) };
+        let unit =
+            if self.by_node.is_some() { u32::try_from(at).unwrap_or(u32::MAX) } else { world.ledger.groups.kind(at) };
         let known = self.verdicts.get(unit).map(|verdict| verdict.admits);
         known.unwrap_or_else(|| {
             world.cluster.nodes.get(at).is_some_and(|node| admits(world.cluster, node, &self.shape.spec))

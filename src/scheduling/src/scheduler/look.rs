@@ -4,8 +4,9 @@ use berth_model::{Cluster, Node, PodSpec};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::index::{CellKey, World};
+use super::index::CellKey;
 use super::shape::Shape;
+use super::world::World;
 use crate::node_fit::Seen;
 use crate::{filter, score};
 
@@ -109,7 +110,7 @@ fn intern(list: &mut Vec<Verdict>, ids: &mut FxHashMap<Verdict, u32>, verdict: V
 /// What each image of a class weighs on a node that has it.
 pub(super) fn image_weights(shape: &Shape, world: World<'_>) -> SmallVec<[i64; 2]> {
     let n_nodes = world.cluster.nodes.len();
-    shape.spec.images.names.iter().map(|image| score::image_weight(world.images.get(*image), n_nodes)).collect()
+    shape.spec.images.names.iter().map(|image| score::image_weight(world.tables.images.get(*image), n_nodes)).collect()
 }
 
 /// In which cell a node belongs that is so in the eyes of a class, and its score of its own; `None` where it is not feasible.
@@ -157,7 +158,7 @@ pub(super) fn placed(
 
 /// How much a node is worth to a class for the images that it has.
 pub(super) fn image_locality(node: &Node, spec: &PodSpec, world: World<'_>) -> i64 {
-    score::image_locality(node, spec, world.cluster.nodes.len(), |image| world.images.get(image))
+    score::image_locality(node, spec, world.cluster.nodes.len(), |image| world.tables.images.get(image))
 }
 
 /// Whether a node admits pods of a spec, as far as its load does not matter.

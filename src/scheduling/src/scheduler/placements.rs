@@ -1,9 +1,10 @@
 //! Who went where, by name.
 
-use berth_model::{Assigned, ClassId, Cluster, MemberKind, MemberRun, NodeState};
+use berth_model::{Assigned, ClassId, Cluster, MemberKind, MemberRun, NodeState, Universe};
 use rustc_hash::FxHashMap;
 
-use super::Scheduler;
+use super::ledger::{Ledger, Placed};
+use super::tables::Tables;
 
 /// Where a pod or a Reservation went.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,58 +59,56 @@ impl Iterator for Names<'_> {
     }
 }
 
-impl Scheduler<'_> {
-    /// All that was bound, in order of nodes: Reservations, then pods by class. Alike pods are named in the order of the
-    /// input; of those on a node the first draw.
-    pub fn placements(&self) -> Vec<Placement> {
-        let mut placements = Vec::new();
-        let mut names: FxHashMap<ClassId, Names<'_>> = FxHashMap::default();
-        for (node, state) in self.state().nodes().iter().enumerate() {
-            for &id in &state.placed {
-                let Some(known) = self.cluster.reservation(id) else { continue };
-                placements.push(Placement {
-                    name: self.cluster.symbols.text(known.name).into(),
-                    kind: MemberKind::Reservation,
-                    node,
-                    draws_from: None,
-                    assigned: self.units_of(state, id),
-                    waits_for_room: self.waits_for_room(node, MemberKind::Reservation),
-                });
-            }
-            for &(class, count) in &state.added {
-                if self.universe.class(class).is_none_or(|class| class.kind != MemberKind::Pod) {
-                    continue;
-                }
-                let names = names.entry(class).or_insert_with(|| {
-                    let rows = self.universe.class(class).map_or(&[][..], |class| &class.rows);
-                    Names::new(self.cluster, rows)
-                });
-                let pods = names.take(count as usize).zip(came(state, class));
-                placements.extend(pods.map(|(name, (draws_from, assigned))| Placement {
-                    name,
-                    kind: MemberKind::Pod,
-                    node,
-                    draws_from,
-                    assigned,
-                    waits_for_room: self.waits_for_room(node, MemberKind::Pod),
-                }));
-            }
+/// All that was bound, in order of nodes: Reservations, then pods by class. Alike pods are named in the order of the
+/// input; of those on a node the first draw.
+pub(super) fn placements(tables: &Tables<'_>, ledger: &Ledger) -> Vec<Placement> {
+    let mut placements = Vec::new();
+    let mut names: FxHashMap<ClassId, Names<'_>> = FxHashMap::default();
+    for (node, state) in ledger.state.nodes().iter().enumerate() {
+        for &id in &state.placed {
+            let Some(known) = tables.cluster.reservation(id) else { continue };
+            placements.push(Placement {
+                name: tables.cluster.symbols.text(known.name).into(),
+                kind: MemberKind::Reservation,
+                node,
+                draws_from: None,
+                assigned: units_of(tables.universe, state, id),
+                waits_for_room: waits_for_room(tables.universe, &ledger.log, node, MemberKind::Reservation),
+            });
         }
-        placements
+        for &(class, count) in &state.added {
+            if tables.universe.class(class).is_none_or(|class| class.kind != MemberKind::Pod) {
+                continue;
+            }
+            let names = names.entry(class).or_insert_with(|| {
+                let rows = tables.universe.class(class).map_or(&[][..], |class| &class.rows);
+                Names::new(tables.cluster, rows)
+            });
+            let pods = names.take(count as usize).zip(came(state, class));
+            placements.extend(pods.map(|(name, (draws_from, assigned))| Placement {
+                name,
+                kind: MemberKind::Pod,
+                node,
+                draws_from,
+                assigned,
+                waits_for_room: waits_for_room(tables.universe, &ledger.log, node, MemberKind::Pod),
+            }));
+        }
     }
+    placements
+}
 
-    /// Whether any of a kind that came to a node waits for room, see [`Placement::waits_for_room`].
-    pub(super) fn waits_for_room(&self, node: usize, kind: MemberKind) -> bool {
-        let is_of_kind = |class: ClassId| self.universe.class(class).is_some_and(|class| class.kind == kind);
-        self.log.iter().any(|placed| placed.waits_for_room && placed.node == node && is_of_kind(placed.class))
-    }
+/// Whether any of a kind that came to a node waits for room, see [`Placement::waits_for_room`].
+pub(super) fn waits_for_room(universe: &Universe, log: &[Placed], node: usize, kind: MemberKind) -> bool {
+    let is_of_kind = |class: ClassId| universe.class(class).is_some_and(|class| class.kind == kind);
+    log.iter().any(|placed| placed.waits_for_room && placed.node == node && is_of_kind(placed.class))
+}
 
-    /// What a Reservation that was placed on a node has of its CPUs and devices.
-    pub(super) fn units_of(&self, state: &NodeState, reservation: u32) -> Assigned {
-        let is_own = |class: ClassId| self.universe.class(class).is_some_and(|c| c.kind == MemberKind::Reservation);
-        let held = state.assigned.iter().find(|(class, from, _)| *from == Some(reservation) && is_own(*class));
-        held.map(|(.., assigned)| assigned.clone()).unwrap_or_default()
-    }
+/// What a Reservation that was placed on a node has of its CPUs and devices.
+pub(super) fn units_of(universe: &Universe, state: &NodeState, reservation: u32) -> Assigned {
+    let is_own = |class: ClassId| universe.class(class).is_some_and(|c| c.kind == MemberKind::Reservation);
+    let held = state.assigned.iter().find(|(class, from, _)| *from == Some(reservation) && is_own(*class));
+    held.map(|(.., assigned)| assigned.clone()).unwrap_or_default()
 }
 
 /// From which Reservations the pods of a class that came to a node draw, and what they got of CPUs and devices: those that

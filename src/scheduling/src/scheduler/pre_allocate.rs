@@ -3,184 +3,190 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use berth_model::{Assigned, ClassId, HeldUnits, Holding, Phase, PreAllocation, PreAllocationMode, Reservation};
+use berth_model::{
+    Assigned, BoundPod, ClassId, HeldUnits, Holding, NodeState, Phase, PreAllocation, PreAllocationMode, Reservation,
+};
 
-use super::groups::stands;
 use super::index::Index;
-use super::{Eviction, Scheduler};
-use crate::filter::Obstacle;
-use crate::reservation::{Binding, Candidate, Refusal, bind, in_words};
+use super::ledger::{Eviction, Ledger};
+use super::shape::Shape;
+use super::tables::Tables;
+use super::world::World;
+use crate::filter::{self, Obstacle};
+use crate::reservation::{Binding, Candidate, Refusal, bind, in_words, may_share_node};
 
-impl Scheduler<'_> {
-    /// The Reservations that pre-allocate and have no node, by index into [`berth_model::Cluster::reservations`].
-    pub fn pre_allocating(&self) -> Vec<u32> {
-        let pending = (0_u32..).zip(&self.cluster.reservations).filter(|(_, known)| {
-            known.phase == Phase::Pending && known.pre_allocation.is_some() && !known.is_terminating
-        });
-        // One that is spent already had its node.
-        pending.map(|(id, _)| id).filter(|&id| self.had_no_node(id)).collect()
-    }
+/// A Reservation that pre-allocates and has no node.
+struct Seeker<'s> {
+    id: u32,
+    known: &'s Reservation,
+    how: PreAllocation,
+    class: ClassId,
+    index: Index,
+}
 
-    fn had_no_node(&self, reservation: u32) -> bool {
-        self.places.get(reservation as usize).is_some_and(Option::is_none)
-    }
+/// How it would be bound on a node.
+struct Found {
+    node: usize,
+    binding: Binding,
+    /// The candidates, by position among the node's pods.
+    pods: Vec<usize>,
+}
 
-    /// The node where a Reservation holds room now, by index.
-    pub fn node_of(&self, reservation: u32) -> Option<usize> {
-        let node = self.places.get(reservation as usize).copied().flatten()? as usize;
-        self.state.nodes().get(node)?.holding(reservation).map(|_| node)
-    }
+/// What all nodes say to it.
+struct Answer {
+    /// The best node.
+    best: Option<Found>,
+    /// Why others refuse, with how many.
+    reasons: BTreeMap<String, u32>,
+}
 
-    /// The running pods that a Reservation was bound to in this decision: it waits until they have gone.
-    pub fn bound_pods(&self, reservation: u32) -> Vec<Eviction> {
-        let bound = self.bound_to.iter().filter(|(_, bound)| **bound == reservation);
-        let mut bound: Vec<Eviction> = bound.map(|(pod, _)| *pod).collect();
-        bound.sort_unstable();
-        bound
-    }
+/// The Reservations that pre-allocate and have no node, by index into [`berth_model::Cluster::reservations`].
+pub(super) fn pre_allocating(tables: &Tables<'_>, ledger: &Ledger) -> Vec<u32> {
+    let pending = (0_u32..)
+        .zip(&tables.cluster.reservations)
+        .filter(|(_, known)| known.phase == Phase::Pending && known.pre_allocation.is_some() && !known.is_terminating);
+    // One that is spent already had its node.
+    pending.map(|(id, _)| id).filter(|&id| ledger.held.had_no_node(id)).collect()
+}
 
-    /// Places a Reservation that pre-allocates where it needs the fewest running pods, or those that suit it best; the
-    /// node. It is Waiting while pods that it is bound to run, and owns nothing of them: what they free is its own.
-    pub fn pre_allocate(&mut self, reservation: u32) -> Option<usize> {
-        let (best, _) = self.bindings(reservation)?;
-        let (node, binding, pods) = best?;
-        let known = self.cluster.reservation(reservation)?;
-        let mut holding = Holding::new(reservation, known);
-        holding.waits = !binding.pods.is_empty();
-        for pod in binding.pods.iter().filter_map(|&at| pods.get(at).copied()) {
-            if let Some((_, spec)) = self.resident(node, pod) {
-                holding.draw_in_sum(&spec.requests);
-            }
-            self.bound_to.insert(Eviction { node, pod }, reservation);
+/// Places a Reservation that pre-allocates where it needs the fewest running pods, or those that suit it best; the
+/// node. It is Waiting while pods that it is bound to run, and owns nothing of them: what they free is its own.
+pub(super) fn pre_allocate(tables: &Tables<'_>, ledger: &mut Ledger, reservation: u32) -> Option<usize> {
+    let Found { node, binding, pods } = bindings(tables, ledger, reservation)?.best?;
+    let known = tables.cluster.reservation(reservation)?;
+    let mut holding = Holding::new(reservation, known);
+    holding.waits = !binding.pods.is_empty();
+    for pod in binding.pods.iter().filter_map(|&at| pods.get(at).copied()) {
+        if let Some((_, spec)) = tables.resident(node, pod) {
+            holding.draw_in_sum(&spec.requests);
         }
-        // It inherits the CPUs and devices of those pods, or takes free ones.
-        let mut reserved = Assigned::default();
-        let bound = self.bound_pods(reservation);
-        for pod in &bound {
-            if let Some(assigned) = self.assigned_to(pod.node, pod.pod) {
-                reserved.add(assigned);
-            }
-        }
-        let drawn = reserved.clone();
-        let class = self.universe.reserved.get(reservation as usize).copied().flatten();
-        if let Some((_, spec)) = class.and_then(|class| self.class_and_spec(class)).filter(|_| bound.is_empty()) {
-            reserved = self.assigned_on(spec, node, None);
-        }
-        self.hold(holding, node);
-        self.state.change_node(node, |state| {
-            state.note_placed(reservation);
-            if !reserved.is_empty() {
-                state.hold_units(HeldUnits { reservation, policy: known.policy, reserved, drawn });
-            }
-        });
-        self.regroup(node);
-        Some(node)
+        ledger.held.bound_to.insert(Eviction { node, pod }, reservation);
     }
-
-    /// Why nodes refuse a Reservation that pre-allocates now: each reason with the number of nodes, most first.
-    pub fn refusals_of_pre_allocation(&mut self, reservation: u32) -> Vec<(String, u32)> {
-        let mut counted: Vec<(String, u32)> =
-            self.bindings(reservation).map(|(_, reasons)| reasons.into_iter().collect()).unwrap_or_default();
-        counted.sort_by(|(a_reason, a), (b_reason, b)| b.cmp(a).then_with(|| a_reason.cmp(b_reason)));
-        counted
-    }
-
-    /// The best node with how it would be bound there and the candidates, and why the others refuse.
-    #[expect(clippy::type_complexity, reason = "an answer of one place")]
-    fn bindings(&mut self, id: u32) -> Option<(Option<(usize, Binding, Vec<usize>)>, BTreeMap<String, u32>)> {
-        let known = self.cluster.reservation(id)?;
-        let (how, class) = (known.pre_allocation?, self.universe.reserved.get(id as usize).copied().flatten()?);
-        if !self.had_no_node(id) {
-            return None;
+    // It inherits the CPUs and devices of those pods, or takes free ones.
+    let mut reserved = Assigned::default();
+    let bound = ledger.held.pods_bound_to(reservation);
+    for pod in &bound {
+        if let Some(assigned) = tables.assigned_to(pod.node, pod.pod) {
+            reserved.add(assigned);
         }
-        let index = self.bare_index(class)?;
-        let mut best: Option<((Reverse<i64>, u64), (usize, Binding, Vec<usize>))> = None;
-        let mut reasons: BTreeMap<String, u32> = BTreeMap::new();
-        for node in 0..self.cluster.nodes.len() {
-            if !self.cluster.nodes.get(node).is_some_and(stands) {
-                continue;
-            }
-            match self.binding(class, (id, known), how, &index, node) {
-                Ok((binding, pods)) => {
-                    let order = (Reverse(binding.score), self.groups.rank(node));
-                    if best.as_ref().is_none_or(|(least, _)| order < *least) {
-                        best = Some((order, (node, binding, pods)));
-                    }
+    }
+    let drawn = reserved.clone();
+    let class = tables.universe.reserved.get(reservation as usize).copied().flatten();
+    if let Some((_, spec)) = class.and_then(|class| tables.class_and_spec(class)).filter(|_| bound.is_empty()) {
+        reserved = tables.fit(&ledger.state).assigned_on(spec, node, None);
+    }
+    ledger.hold(tables, holding, node);
+    ledger.state.change_node(node, |state| {
+        state.note_placed(reservation);
+        if !reserved.is_empty() {
+            state.hold_units(HeldUnits { reservation, policy: known.policy, reserved, drawn });
+        }
+    });
+    ledger.regroup(node);
+    Some(node)
+}
+
+/// Why nodes refuse a Reservation that pre-allocates now, each reason with the number of nodes. The ledger is as it was
+/// afterwards.
+pub(super) fn refusals_of_pre_allocation(
+    tables: &Tables<'_>,
+    ledger: &mut Ledger,
+    reservation: u32,
+) -> BTreeMap<String, u32> {
+    bindings(tables, ledger, reservation).map(|answer| answer.reasons).unwrap_or_default()
+}
+
+// The best node with how it would be bound there, and why the others refuse. The ledger is as it was afterwards.
+fn bindings(tables: &Tables<'_>, ledger: &mut Ledger, id: u32) -> Option<Answer> {
+    let known = tables.cluster.reservation(id)?;
+    let (how, class) = (known.pre_allocation?, tables.universe.reserved.get(id as usize).copied().flatten()?);
+    if !ledger.held.had_no_node(id) {
+        return None;
+    }
+    let index = Index::bare(Shape::of(tables, class)?, World::new(tables, ledger));
+    let seeker = Seeker { id, known, how, class, index };
+    let mut best: Option<((Reverse<i64>, u64), Found)> = None;
+    let mut reasons: BTreeMap<String, u32> = BTreeMap::new();
+    for node in (0..tables.cluster.nodes.len()).filter(|&node| tables.stands_at(node)) {
+        match seeker.binding(tables, ledger, node) {
+            Ok(found) => {
+                let order = (Reverse(found.binding.score), ledger.groups.rank(node));
+                if best.as_ref().is_none_or(|(least, _)| order < *least) {
+                    best = Some((order, found));
                 }
-                Err(words) => words.into_iter().for_each(|word| *reasons.entry(word).or_default() += 1),
             }
+            Err(words) => words.into_iter().for_each(|word| *reasons.entry(word).or_default() += 1),
         }
-        Some((best.map(|(_, found)| found), reasons))
     }
+    Some(Answer { best: best.map(|(_, found)| found), reasons })
+}
 
-    // How a Reservation would be bound on a node, and its candidates there, by position among the node's pods.
-    fn binding(
-        &mut self,
-        class: ClassId,
-        (id, known): (u32, &Reservation),
-        how: PreAllocation,
-        index: &Index,
-        node: usize,
-    ) -> Result<(Binding, Vec<usize>), Vec<String>> {
-        let cluster = self.cluster;
+// === impl Seeker ===
+
+impl Seeker<'_> {
+    // How it would be bound on a node, or why not. The ledger is as it was afterwards.
+    fn binding(&self, tables: &Tables<'_>, ledger: &mut Ledger, node: usize) -> Result<Found, Vec<String>> {
+        let (cluster, index) = (tables.cluster, &self.index);
         let in_own_words = |obstacle: &Obstacle| obstacle.in_words(cluster);
-        if let Some(obstacle) = self.pre_obstacle(class, known, node) {
+        if let Some(obstacle) = self.obstacle_before(tables, ledger, node) {
             return Err(in_own_words(&obstacle));
         }
-        let pods = self.candidates(id, how, node);
+        let pods = self.candidates(tables, ledger, node);
         let candidates: Vec<Candidate<'_>> = pods
             .iter()
             .filter_map(|&at| {
                 let bound = cluster.nodes.get(node)?.pods.get(at)?;
                 let spec = cluster.spec(bound.spec)?;
                 let priority = bound.candidate.as_ref().and_then(|candidate| candidate.priority).unwrap_or(0);
-                let is_bound = self.drawn_by(node, at).is_some();
+                let is_bound = ledger.drawn_by(cluster, node, at).is_some();
                 Some(Candidate { name: &bound.name, requests: &spec.requests, priority, is_bound })
             })
             .collect();
-        let room = self.state.nodes().get(node).map(berth_model::NodeState::room).ok_or_else(Vec::new)?;
-        let bound = bind(room, known, how, &candidates, self.tables.rules.pre_allocation);
+        let room = ledger.state.nodes().get(node).map(NodeState::room).ok_or_else(Vec::new)?;
+        let bound = bind(room, self.known, self.how, &candidates, tables.rules.pre_allocation);
         let binding = bound.map_err(|refusal| match refusal {
             Refusal::Reason(reason) => vec![reason.to_owned()],
             Refusal::Lacks(lacks) => in_words(&lacks, &cluster.resource_names, &cluster.symbols),
         })?;
         // What is no matter of amounts, as it will be when those pods have gone.
-        let mark = self.state.mark();
+        let mark = ledger.state.mark();
         for &pod in binding.pods.iter().filter_map(|&at| pods.get(at)) {
-            self.take_off(node, pod);
+            ledger.take_off(tables, node, pod);
         }
-        let values = self.values(index);
-        let obstacle = self.world().obstacle(index, &values, node);
-        self.state.rollback(mark);
-        self.state.forget(mark);
+        let world = World::new(tables, ledger);
+        let obstacle = world.obstacle(index, &world.values(index), node);
+        ledger.state.rollback(mark);
+        ledger.state.forget(mark);
         for &pod in binding.pods.iter().filter_map(|&at| pods.get(at)) {
-            self.off.remove(&Eviction { node, pod });
+            ledger.off.remove(&Eviction { node, pod });
         }
         match obstacle {
-            Some(Obstacle::Resources(..) | Obstacle::Reservations(..)) | None => Ok((binding, pods)),
+            Some(Obstacle::Resources(..) | Obstacle::Reservations(..)) | None => Ok(Found { node, binding, pods }),
             Some(obstacle) => Err(in_own_words(&obstacle)),
         }
     }
 
-    fn pre_obstacle(&self, class: ClassId, known: &Reservation, node: usize) -> Option<Obstacle> {
-        let fixed = self.cluster.nodes.get(node)?;
-        if known.node.is_some_and(|name| name != fixed.name) {
+    // What keeps it off a node whatever it would be bound to.
+    fn obstacle_before(&self, tables: &Tables<'_>, ledger: &Ledger, node: usize) -> Option<Obstacle> {
+        let fixed = tables.cluster.nodes.get(node)?;
+        if self.known.node.is_some_and(|name| name != fixed.name) {
             return Some(Obstacle::OtherNode);
         }
-        let holdings = self.state.nodes().get(node).map_or(&[][..], |state| &state.holdings);
-        if !crate::reservation::may_share_node(known.policy, holdings) {
+        let holdings = ledger.state.nodes().get(node).map_or(&[][..], |state| &state.holdings);
+        if !may_share_node(self.known.policy, holdings) {
             return Some(Obstacle::PolicyConflict);
         }
-        let (_, spec) = self.class_and_spec(class)?;
-        crate::filter::before_load(self.cluster, fixed, spec)
+        let (_, spec) = tables.class_and_spec(self.class)?;
+        filter::before_load(tables.cluster, fixed, spec)
     }
 
-    fn candidates(&self, id: u32, how: PreAllocation, node: usize) -> Vec<usize> {
-        let pods = self.cluster.nodes.get(node).map_or(&[][..], |node| &node.pods);
-        let is_candidate = |(at, pod): &(usize, &berth_model::BoundPod)| {
-            !self.is_off(node, *at)
-                && pod.candidate.as_ref().is_some_and(|candidate| match how.mode {
-                    PreAllocationMode::Owners => candidate.owned_by.binary_search(&id).is_ok(),
+    // Pods of a node that it could be bound to, by position.
+    fn candidates(&self, tables: &Tables<'_>, ledger: &Ledger, node: usize) -> Vec<usize> {
+        let pods = tables.cluster.nodes.get(node).map_or(&[][..], |node| &node.pods);
+        let is_candidate = |(at, pod): &(usize, &BoundPod)| {
+            !ledger.is_off(node, *at)
+                && pod.candidate.as_ref().is_some_and(|candidate| match self.how.mode {
+                    PreAllocationMode::Owners => candidate.owned_by.binary_search(&self.id).is_ok(),
                     PreAllocationMode::Cluster => candidate.priority.is_some(),
                 })
         };

@@ -4,70 +4,37 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use berth_model::{ClassId, Cluster, Constraint, MemberKind};
+use berth_model::{ClassId, Constraint};
 use rustc_hash::FxHashMap;
 
-use super::groups::{named_nodes, stands};
-use super::{Expected, Placed, Scheduler};
-
-/// How the queue is worked off.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "independent habits, each on or off")]
-pub struct Queue {
-    /// Whether pods may make room by preemption. Those that come in place of who gave way are queued, too, if the universe
-    /// knows their class (see [`super::expect_replacements`]).
-    pub preempts: bool,
-    /// Whether pods that a PodDisruptionBudget does not let go now never give way, as where evictions go through the API.
-    /// kube-scheduler prefers others, and takes them if it must.
-    pub keeps_budgets: bool,
-    /// Whether the first pods of a self-affinity are placed only if all of them find room where the first goes, and
-    /// else left to who can make more room.
-    pub keeps_homes_whole: bool,
-    /// Whether a pod may be placed on the node that it is nominated to, or on which it preempts others, before the pods
-    /// that are being deleted there have gone, as in a plan: nothing is to be launched for it. Whoever binds must wait.
-    pub counts_on_terminating: bool,
-}
-
-/// A place in the queue, in its order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct QueuePosition {
-    pub(super) priority: Reverse<i32>,
-    /// False of those that may go to one node alone, as a DaemonSet's pods: its room was kept for them before they were there, and
-    /// others would take it that can go elsewhere.
-    has_choice: bool,
-    kind: MemberKind,
-    /// The row of the input.
-    pub(super) row: u32,
-    pub(super) class: ClassId,
-}
-
-impl QueuePosition {
-    /// That of a row.
-    pub(super) fn new(cluster: &Cluster, spec: u32, kind: MemberKind, (row, class): (u32, ClassId)) -> Self {
-        let spec = cluster.spec(spec);
-        let mut nodes = spec.and_then(|spec| named_nodes(cluster, &spec.required_terms)).unwrap_or_default();
-        nodes.dedup();
-        let priority = Reverse(spec.map_or(0, |spec| spec.priority));
-        QueuePosition { priority, has_choice: nodes.len() != 1, kind, row, class }
-    }
-}
+use super::Scheduler;
+use super::choose::may_be_placed;
+use super::expected::{Expected, HeldFor, Nodes};
+use super::index::Index;
+use super::intake::Queue;
+use super::ledger::Placed;
+use super::pre_allocate::{pre_allocate, pre_allocating};
+use super::preempt::preempt;
+use super::queue_position::QueuePosition;
+use super::shape::Shape;
+use super::world::World;
 
 impl Scheduler<'_> {
     /// Binds all pending pods that find a node; returns how many of each class do not, ascending by class. What fails for
     /// want of another pod is tried again once that has come. Room is held for pods that have a nominated node until it is
     /// their turn, and they go there if they can.
     pub fn run(&mut self, queue: Queue) -> Vec<(ClassId, u32)> {
-        self.keeps_budgets = queue.keeps_budgets;
-        self.counts_on_terminating = queue.counts_on_terminating;
-        self.kept = None;
+        self.ledger.budgets.are_kept = queue.keeps_budgets;
+        self.intake.counts_on_terminating = queue.counts_on_terminating;
+        self.caches.kept = None;
         let mut waiting = self.queued();
         for (place, count) in &waiting {
-            if let Some(node) = self.nominated_node(place.class) {
-                (0..*count).for_each(|_| self.nominate(place.class, node));
+            if let Some(node) = self.tables.nominated_node(place.class) {
+                (0..*count).for_each(|_| self.ledger.nominate(place.class, node));
             }
         }
         // By priority and before pods of equal priority, as all Reservations are.
-        let mut binding: Vec<u32> = self.pre_allocating();
+        let mut binding: Vec<u32> = pre_allocating(&self.tables, &self.ledger);
         binding.sort_by_key(|&id| Reverse(self.reserves_at(id)));
         loop {
             let mut failed: BTreeMap<QueuePosition, u32> = BTreeMap::new();
@@ -86,25 +53,25 @@ impl Scheduler<'_> {
                     continue;
                 }
                 while let Some(reservation) = next.next_if(|&r| self.reserves_at(r) >= priority) {
-                    match self.pre_allocate(reservation) {
+                    match pre_allocate(&self.tables, &mut self.ledger, reservation) {
                         Some(_) => has_progressed = true,
                         None => unbound.push(reservation),
                     }
                 }
-                let is_stuck = stuck.get(&id) == Some(&self.groups.now()) && !self.has_room_held(id);
+                let is_stuck = stuck.get(&id) == Some(&self.ledger.groups.now()) && !self.world().has_room_held(id);
                 let placed = if is_stuck { 0 } else { self.place((id, row), count, queue) };
                 has_progressed |= placed > 0;
                 if placed < count {
-                    stuck.insert(id, self.groups.now());
+                    stuck.insert(id, self.ledger.groups.now());
                     *failed.entry(place).or_default() += count - placed;
                 }
                 // They are less important, so that their turn is still to come.
-                for place in std::mem::take(&mut self.replacements.waiting) {
+                for place in std::mem::take(&mut self.intake.replacements.waiting) {
                     *waiting.entry(place).or_default() += 1;
                 }
             }
             for reservation in next {
-                match self.pre_allocate(reservation) {
+                match pre_allocate(&self.tables, &mut self.ledger, reservation) {
                     Some(_) => has_progressed = true,
                     None => unbound.push(reservation),
                 }
@@ -120,21 +87,22 @@ impl Scheduler<'_> {
     }
 
     fn reserves_at(&self, reservation: u32) -> i32 {
-        self.cluster.reservation(reservation).map_or(0, |known| known.priority)
+        self.tables.cluster.reservation(reservation).map_or(0, |known| known.priority)
     }
 
     // Runs of pods of one class, in the order in which they are placed.
     fn queued(&self) -> BTreeMap<QueuePosition, u32> {
+        let cluster = self.tables.cluster;
         let mut rows: BTreeMap<QueuePosition, u32> = BTreeMap::new();
         // Most classes of a cluster that lives only run: their specs are not even looked at.
-        let classes = self.universe.classes.iter().zip((0..).map(ClassId));
+        let classes = self.tables.universe.classes.iter().zip((0..).map(ClassId));
         for (class, id) in classes.filter(|(class, _)| !class.rows.is_empty()) {
             for &row in &class.rows {
-                let members = self.cluster.pending.get(row as usize).map_or(&[][..], |row| &row.members);
+                let members = cluster.pending.get(row as usize).map_or(&[][..], |row| &row.members);
                 let count = members.iter().fold(0_u32, |sum, run| sum.saturating_add(run.len()));
-                let count = count.saturating_sub(self.left_of(row));
+                let count = count.saturating_sub(self.intake.expectations.left_of(row));
                 if count > 0 {
-                    rows.insert(QueuePosition::new(self.cluster, class.spec, class.kind, (row, id)), count);
+                    rows.insert(QueuePosition::new(cluster, class.spec, class.kind, (row, id)), count);
                 }
             }
         }
@@ -154,49 +122,35 @@ impl Scheduler<'_> {
 
     // Places all of so many pods of a class, or none.
     fn place_all(&mut self, (id, row): (ClassId, u32), count: u32, preempts: bool) -> bool {
-        let mark = self.state.mark();
-        let (members, nominated) = (self.members.placed.clone(), self.nominated.clone());
-        let (allowed, n_evicted) = (self.allowed.clone(), self.evicted.len());
-        let (n_replaced, n_placed) = (self.replacements.waiting.len(), self.log.len());
-        let mut nodes = self.place_each((id, row), count, preempts);
+        let (before, n_replaced) = (self.ledger.before(), self.intake.replacements.waiting.len());
+        let nodes = self.place_each((id, row), count, preempts);
         let is_whole = nodes.len() == count as usize;
-        if !is_whole {
-            self.state.rollback(mark);
-            for eviction in self.evicted.drain(n_evicted..) {
-                self.off.remove(&eviction);
-                nodes.push(eviction.node);
-            }
-            self.replacements.waiting.truncate(n_replaced);
-            self.log.truncate(n_placed);
-            let is_other = |(node, held): &(&usize, &Vec<ClassId>)| self.nominated.get(node) != Some(held);
-            nodes.extend(nominated.iter().filter(is_other).map(|(node, _)| *node));
-            nodes.sort_unstable();
-            nodes.dedup();
-            (self.members.placed, self.nominated, self.allowed) = (members, nominated, allowed);
-        }
-        self.state.forget(mark);
-        if !is_whole {
-            for node in nodes {
-                self.regroup(node);
-            }
+        if is_whole {
+            self.ledger.go_on(&before);
+        } else {
+            self.intake.replacements.waiting.truncate(n_replaced);
+            self.ledger.go_back(before, nodes);
         }
         is_whole
     }
 
     fn chooses_home(&self, id: ClassId) -> bool {
         let is_together = |constraint: &Constraint| matches!(constraint, Constraint::Affinity { .. });
-        self.universe.class(id).is_some_and(|class| class.required.iter().any(is_together))
-            && self.bare_index(id).is_some_and(|index| index.shape.chooses_home(&self.state))
+        self.tables.universe.class(id).is_some_and(|class| class.required.iter().any(is_together))
+            && Shape::of(&self.tables, id).is_some_and(|mut shape| {
+                shape.discount = self.world().discount_of(&shape);
+                shape.chooses_home(&self.ledger.state)
+            })
     }
 
     // The nodes of the pods that found one.
     fn place_each(&mut self, (id, row): (ClassId, u32), count: u32, preempts: bool) -> Vec<usize> {
         let mut nodes = Vec::new();
-        let nominated = self.nominated_node(id);
+        let nominated = self.tables.nominated_node(id);
         let mut has_failed = false;
         for _ in 0..count {
             if let Some(node) = nominated {
-                self.withdraw(id, node);
+                self.ledger.withdraw(id, node);
             }
             // As kube-scheduler asks: room that is there now comes before room that is still to be left.
             let there = nominated.filter(|&node| self.may_come_to(id, node));
@@ -205,53 +159,126 @@ impl Scheduler<'_> {
             }
             let node = there.or_else(|| self.choose(id));
             let node = node.or_else(|| nominated.filter(|&node| self.may_come_once_gone(id, node)));
-            let n_evicted = self.evicted.len();
+            let n_evicted = self.ledger.evicted.len();
             let node = node.or_else(|| {
                 // Unlike kube-scheduler, whose evictions are done before it decides again.
-                let there = nominated.filter(|_| preempts && self.counts_on_terminating);
+                let there = nominated.filter(|_| preempts && self.intake.counts_on_terminating);
                 let there = there.and_then(|node| self.preempt_on(id, Some(node)));
-                there.or_else(|| if preempts { self.preempt(id) } else { None })
+                there.or_else(|| if preempts { self.preempt_on(id, None) } else { None })
             });
             let Some(node) = node else {
-                if !self.has_room_held(id) {
+                if !self.world().has_room_held(id) {
                     break;
                 }
                 // Room is held for those that are alike. It was theirs, and is the next one's once this one waits for it no more.
                 has_failed = true;
                 continue;
             };
-            let makes_way = self.evicted.len() > n_evicted;
-            self.put_on(id, node);
-            let counts_on_others = self.counts_on_terminating && self.put_back_terminating(node);
-            self.log.push(Placed { row, class: id, node, waits_for_room: makes_way || counts_on_others });
+            let makes_way = self.ledger.evicted.len() > n_evicted;
+            self.ledger.put_on(&self.tables, id, node);
+            let counts_on_others =
+                self.intake.counts_on_terminating && self.ledger.put_back_terminating(&self.tables, node);
+            self.ledger.log.push(Placed { row, class: id, node, waits_for_room: makes_way || counts_on_others });
             nodes.push(node);
         }
         nodes
     }
 
-    // Whether room is held for pods of a class on the node that they are nominated to.
-    fn has_room_held(&self, id: ClassId) -> bool {
-        let node = if self.nominated.is_empty() { None } else { self.nominated_node(id) };
-        node.and_then(|node| self.nominated.get(&node)).is_some_and(|held| held.contains(&id))
-    }
-
-    // The node on which room was made for pods of a class.
-    pub(super) fn nominated_node(&self, id: ClassId) -> Option<usize> {
-        let name = self.class_and_spec(id)?.1.nominated_node?;
-        self.cluster.nodes.iter().position(|node| node.name == name)
-    }
-
     // Whether a pod of a class could be bound to a node now.
-    pub(super) fn may_come_to(&mut self, id: ClassId, node: usize) -> bool {
-        let stands = self.cluster.nodes.get(node).is_some_and(stands);
-        let asked = |scheduler: &Self, index: &super::index::Index| {
-            let values = scheduler.values(index);
-            scheduler.world().obstacle(index, &values, node).is_none()
-        };
-        stands && self.may_be_placed(id) && self.with_index(id, asked) == Some(true)
+    fn may_come_to(&mut self, id: ClassId, node: usize) -> bool {
+        let world = World::new(&self.tables, &self.ledger);
+        let asked = |index: &Index| world.obstacle(index, &world.values(index), node).is_none();
+        self.tables.stands_at(node)
+            && may_be_placed(world, id)
+            && self.caches.with_index(world, id, asked) == Some(true)
+    }
+
+    // Whether a pod may come, in a plan, to the node that room was made on for it once those that are being deleted there have
+    // gone. Then they are off the node until they are put back.
+    fn may_come_once_gone(&mut self, id: ClassId, node: usize) -> bool {
+        if !self.intake.counts_on_terminating || !self.ledger.take_off_terminating(&self.tables, node) {
+            return false;
+        }
+        let may_come = self.may_come_to(id, node);
+        if !may_come {
+            self.ledger.put_back_terminating(&self.tables, node);
+        }
+        may_come
+    }
+
+    // Makes room for a pod of a class, on one node alone where that is given.
+    pub(super) fn preempt_on(&mut self, id: ClassId, node: Option<usize>) -> Option<usize> {
+        let Scheduler { tables, ledger, caches, intake } = self;
+        preempt(tables, ledger, caches, &mut intake.replacements, id, node)
+    }
+
+    /// Lets go of the room that is held for those who did not come, for them to be asked again.
+    fn expect_those_left(&mut self) {
+        for HeldFor { class, node, .. } in self.intake.expectations.ask_again() {
+            self.ledger.withdraw(class, node);
+        }
+    }
+
+    /// Lets pods of a priority come to the nodes where they are expected, round by round, since one may have to wait for
+    /// another. Returns how many came.
+    fn come_as_expected(&mut self, level: i32, waiting: &mut BTreeMap<QueuePosition, u32>, queue: Queue) -> u32 {
+        if self.intake.expectations.is_empty() {
+            return 0;
+        }
+        let of_level = waiting.iter().filter(|(place, _)| place.priority.0 == level);
+        let places: Vec<(QueuePosition, u32)> = of_level.map(|(place, count)| (*place, *count)).collect();
+        let mut rows: Vec<(QueuePosition, u32, Nodes)> = Vec::new();
+        for (place, count) in places {
+            let expected = self.intake.expectations.take(place.row);
+            rows.extend(expected.map(|expected| (place, count, expected)));
+        }
+        let mut n_came = 0;
+        loop {
+            let before = n_came;
+            for (place, count, expected) in &mut rows {
+                for (node, left) in expected.iter_mut() {
+                    while *left > 0 && *count > 0 && self.comes(*place, *node, queue) {
+                        (*left, *count) = (*left - 1, *count - 1);
+                        n_came += 1;
+                    }
+                }
+                expected.retain(|(_, left)| *left > 0);
+            }
+            if n_came == before {
+                break;
+            }
+        }
+        for (place, count, expected) in rows {
+            let QueuePosition { row, class, .. } = place;
+            let mut left = count;
+            for (node, of_node) in expected {
+                let held = of_node.min(left);
+                left -= held;
+                (0..held).for_each(|_| self.ledger.nominated.entry(node).or_default().push(class));
+                (0..held).for_each(|_| self.intake.expectations.hold(HeldFor { class, row, node }));
+                self.ledger.regroup(node);
+            }
+            if count == 0 {
+                waiting.remove(&place);
+            } else {
+                waiting.insert(place, count);
+            }
+        }
+        n_came
+    }
+
+    // Puts one pod onto a node, if it can come there now.
+    fn comes(&mut self, place: QueuePosition, node: usize, queue: Queue) -> bool {
+        let QueuePosition { row, class, .. } = place;
+        if !self.may_come_to(class, node) {
+            return false;
+        }
+        self.ledger.put_on(&self.tables, class, node);
+        let waits_for_room = queue.counts_on_terminating && self.ledger.put_back_terminating(&self.tables, node);
+        self.ledger.log.push(Placed { row, class, node, waits_for_room });
+        true
     }
 }
-
 fn summed(mut left: Vec<(ClassId, u32)>) -> Vec<(ClassId, u32)> {
     left.sort_unstable();
     left.dedup_by(|(id, count), (kept, sum)| {

@@ -3,8 +3,9 @@
 use berth_model::{ClassId, Cluster, MemberKind, Sym};
 use rustc_hash::FxHashMap;
 
-use super::queue::QueuePosition;
-use super::{Eviction, Scheduler};
+use super::ledger::Eviction;
+use super::queue_position::QueuePosition;
+use super::tables::Tables;
 
 /// Where the pods that come in place of others are in the queue.
 #[derive(Clone, Debug, Default)]
@@ -33,13 +34,15 @@ pub fn expect_replacements(cluster: &mut Cluster) {
     }
 }
 
-impl Scheduler<'_> {
+// === impl Replacements ===
+
+impl Replacements {
     /// Notes that a pod comes in place of one that gave way, if one does and its class is known.
-    pub(super) fn expect_again(&mut self, eviction: Eviction) {
-        let pod = self.cluster.nodes.get(eviction.node).and_then(|node| node.pods.get(eviction.pod));
+    pub(super) fn expect_again(&mut self, tables: &Tables<'_>, eviction: Eviction) {
+        let (cluster, universe) = (tables.cluster, tables.universe);
+        let pod = cluster.nodes.get(eviction.node).and_then(|node| node.pods.get(eviction.pod));
         let Some((pod, spec)) = pod.and_then(|pod| Some((pod, pod.replaced_by?))) else { return };
-        let (cluster, universe) = (self.cluster, self.universe);
-        let places = self.replacements.places.get_or_insert_with(|| {
+        let places = self.places.get_or_insert_with(|| {
             let classes = universe.classes.iter().zip((0..).map(ClassId));
             let rows = classes.filter(|(class, _)| class.kind == MemberKind::Pod).flat_map(|(class, id)| {
                 class.rows.iter().filter_map(move |&at| {
@@ -50,6 +53,6 @@ impl Scheduler<'_> {
             });
             rows.collect()
         });
-        self.replacements.waiting.extend(places.get(&(pod.namespace, spec, pod.labels)).copied());
+        self.waiting.extend(places.get(&(pod.namespace, spec, pod.labels)).copied());
     }
 }

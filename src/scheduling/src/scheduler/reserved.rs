@@ -1,26 +1,20 @@
 //! Reservations in the eyes of a class: which of them anywhere it may draw from, and what does not count for it.
 
-use berth_model::{CounterId, PodSpec};
-use rustc_hash::FxHashMap;
+use berth_model::PodSpec;
 
-use super::index::World;
+use super::discount::Discount;
 use super::shape::Shape;
+use super::world::World;
 use crate::reservation::{Seeker, may_draw_from};
-
-/// Pods that stand in for Reservations and do not count for a class that may draw from them.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Discount {
-    pub(super) by_domain: FxHashMap<(CounterId, berth_model::Sym), u32>,
-    pub(super) total: FxHashMap<CounterId, u32>,
-}
 
 impl World<'_> {
     /// The holdings anywhere that a class may draw from: node and Reservation.
     pub(super) fn owned<'s>(&'s self, spec: &'s PodSpec) -> impl Iterator<Item = (usize, u32)> + 's {
-        let held = spec.reservation.owner_of.iter().filter_map(|&reservation| {
-            let node = self.places.get(reservation as usize).copied().flatten()?;
-            Some((node as usize, reservation))
-        });
+        let held = spec
+            .reservation
+            .owner_of
+            .iter()
+            .filter_map(|&reservation| Some((self.ledger.held.place(reservation)?, reservation)));
         held.filter(|&(node, reservation)| {
             let (Some(fixed), Some(state)) = (self.cluster.nodes.get(node), self.state.nodes().get(node)) else {
                 return false;

@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use berth_model::{ClassId, Cluster, Constraint, CounterId, PodSpec, Snapshot, Sym, Universe};
+use berth_model::{ClassId, Constraint, CounterId, PodSpec, Snapshot, Sym};
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::Launchable;
+use super::discount::Discount;
 use super::domains::{DomainSizes, Domains};
-use super::reserved::Discount;
+use super::launchable::Launchable;
+use super::tables::Tables;
 use crate::filter::Obstacle;
 
 /// A key with no more domains, as zones are, has its domains told apart.
@@ -112,19 +113,11 @@ pub(super) struct Values {
     pub(super) is_indifferent: bool,
 }
 
-/// What a shape is made from.
-#[derive(Clone, Copy)]
-pub(super) struct Known<'k> {
-    pub(super) cluster: &'k Cluster,
-    pub(super) universe: &'k Universe,
-    pub(super) sizes: &'k DomainSizes,
-    pub(super) launchable: &'k Launchable,
-}
-
 impl Shape {
     /// What a class asks, which has this spec as far as nodes matter. `keys` come first, asked for or not.
-    pub(super) fn new(known: Known<'_>, id: ClassId, as_spec: Arc<PodSpec>, keys: Vec<Sym>) -> Option<Self> {
-        let Known { cluster, universe, sizes, launchable } = known;
+    pub(super) fn new(tables: &Tables<'_>, id: ClassId, as_spec: Arc<PodSpec>, keys: Vec<Sym>) -> Option<Self> {
+        let Tables { nodes, domains: sizes, launchable, .. } = tables;
+        let (cluster, universe) = (nodes.cluster, nodes.universe);
         let class = universe.class(id)?;
         let spec = cluster.spec(class.spec)?;
         let mut shape = Shape {
@@ -191,6 +184,12 @@ impl Shape {
         shape.spread.sort_by_key(order);
         shape.list_hosts();
         Some(shape)
+    }
+
+    /// What a class asks, by its own spec.
+    pub(super) fn of(tables: &Tables<'_>, id: ClassId) -> Option<Self> {
+        let (_, spec) = tables.class_and_spec(id)?;
+        Shape::new(tables, id, Arc::new(spec.clone()), Vec::new())
     }
 
     /// What remains of it without rules: how it sees nodes, whoever is on them.

@@ -4,13 +4,13 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use berth_model::{BoundPod, Cluster, MemberKind, Resources};
+use berth_model::{BoundPod, ClassId, Cluster, MemberKind, Resources};
 use rustc_hash::FxHashMap;
 
 use super::index::Index;
-use super::preempt::{Candidate, Order, above_least};
 use super::shape::Values;
-use super::{Eviction, Scheduler};
+use super::tables::Tables;
+use super::world::World;
 use crate::reasons::Insufficient;
 
 /// A running pod that may give way, with what it frees: looked at so often that it must not be far.
@@ -30,6 +30,8 @@ pub(super) struct Residents {
     /// The lowest priority of all.
     pub(super) lowest: i32,
 }
+
+// === impl Residents ===
 
 impl Residents {
     pub(super) fn new(cluster: &Cluster) -> Self {
@@ -62,6 +64,30 @@ impl Residents {
     }
 }
 
+/// The pods that would have to go from a node, most important first.
+#[derive(Clone, Debug)]
+pub(super) struct Candidate {
+    pub(super) node: usize,
+    pub(super) victims: Vec<usize>,
+    pub(super) violations: usize,
+}
+
+/// By what candidates are compared: the least wins, by the first that differs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Order {
+    /// Budgets violated.
+    pub(super) violations: usize,
+    /// The highest priority among the victims.
+    pub(super) highest: i32,
+    /// The sum of their priorities, each above the least that there is.
+    pub(super) sum: i64,
+    pub(super) n_victims: usize,
+    /// When the first of the most important was started.
+    pub(super) started: Reverse<i64>,
+    /// The node's.
+    pub(super) rank: u64,
+}
+
 /// What a node says to a class that would have others go.
 pub(super) enum VictimSearch {
     /// Nobody's going helps, or none that is cheaper than what is known.
@@ -75,6 +101,7 @@ pub(super) enum VictimSearch {
 /// The candidates of one class, as long as what its rules read stays the same.
 #[derive(Clone, Debug)]
 pub(super) struct Kept {
+    pub(super) class: ClassId,
     /// The end of the log of changes that they are from.
     pub(super) cursor: usize,
     pub(super) values: Values,
@@ -84,9 +111,12 @@ pub(super) struct Kept {
     of_node: FxHashMap<usize, Order>,
 }
 
+// === impl Kept ===
+
 impl Kept {
-    pub(super) fn new(cursor: usize, values: Values, totals: Vec<u32>, allowed: Vec<i32>) -> Self {
-        Kept { cursor, values, totals, allowed, by_order: BTreeMap::new(), of_node: FxHashMap::default() }
+    /// Nothing is found yet.
+    pub(super) fn new(class: ClassId, values: Values, totals: Vec<u32>, allowed: Vec<i32>) -> Self {
+        Kept { class, cursor: 0, values, totals, allowed, by_order: BTreeMap::new(), of_node: FxHashMap::default() }
     }
 
     /// Notes what a node offers now.
@@ -106,96 +136,89 @@ impl Kept {
     }
 }
 
-impl Scheduler<'_> {
-    /// Whether amounts alone can decide for a class, on nodes where nobody has to do with its rules.
-    pub(super) fn is_about_amounts(&self, index: &Index) -> bool {
-        let (shape, spec) = (&index.shape, &*index.shape.spec);
-        let is_pod = self.universe.class(shape.class).is_some_and(|class| class.kind == MemberKind::Pod);
-        let volumes = &spec.volumes;
-        let has_volumes = !volumes.attachments.is_empty() || !volumes.exclusive_claims.is_empty();
-        let is_plain = spec.host_ports.is_empty() && volumes.disks.is_empty() && !has_volumes && spec.units.is_empty();
-        is_pod && is_plain && spec.reservation.affinity.is_none() && !spec.reservation.operates
-    }
+/// Whether amounts alone can decide for a class, on nodes where nobody has to do with its rules.
+pub(super) fn is_about_amounts(tables: &Tables<'_>, index: &Index) -> bool {
+    let (shape, spec) = (&index.shape, &*index.shape.spec);
+    let is_pod = tables.universe.class(shape.class).is_some_and(|class| class.kind == MemberKind::Pod);
+    let volumes = &spec.volumes;
+    let has_volumes = !volumes.attachments.is_empty() || !volumes.exclusive_claims.is_empty();
+    let is_plain = spec.host_ports.is_empty() && volumes.disks.is_empty() && !has_volumes && spec.units.is_empty();
+    is_pod && is_plain && spec.reservation.affinity.is_none() && !spec.reservation.operates
+}
 
-    /// Who would have to go from a node for a class that is about amounts; not those whose order is above `most`.
-    pub(super) fn victims_for(
-        &self,
-        index: &Index,
-        values: &Values,
-        node: usize,
-        most: Option<&Order>,
-    ) -> VictimSearch {
-        let (shape, spec) = (&index.shape, &*index.shape.spec);
-        let (Some(fixed), Some(state)) = (self.cluster.nodes.get(node), self.state.nodes().get(node)) else {
-            return VictimSearch::None;
-        };
-        if !state.holdings.is_empty() || self.nominated.contains_key(&node) || fixed.units.policy.is_some() {
-            return VictimSearch::Unclear;
-        }
-        let Some(residents) = &self.residents else { return VictimSearch::Unclear };
-        let below = residents.below(node, spec.priority).iter().filter(|resident| !self.is_off(node, resident.pod));
-        let has_to_do = |resident: &Resident| {
-            let class = self.resident(node, resident.pod).map(|(class, _)| class);
-            self.drawn_by(node, resident.pod).is_some()
-                || class.is_none_or(|class| class.counts_in.iter().any(|counter| shape.minds(*counter)))
-        };
-        if spec.requests.fits(&state.free) {
-            return if below.clone().any(has_to_do) { VictimSearch::Unclear } else { VictimSearch::None };
-        }
-        // What is asked for, from the least important on.
-        let (mut free, mut is_enough) = (state.free.clone(), false);
-        for resident in below.clone().rev() {
-            if !is_enough && most.is_some_and(|most| (0, resident.priority) > (most.0, most.1)) {
-                return VictimSearch::None;
-            }
-            free.add(&resident.requests);
-            is_enough = is_enough || spec.requests.fits(&free);
-        }
-        if !is_enough || Insufficient::of(&spec.requests, &state.free).exceeds(&spec.requests, &fixed.allocatable) {
+/// Who would have to go from a node for a class that is about amounts; not those whose order is above `most`.
+pub(super) fn victims_for(
+    world: World<'_>,
+    residents: &Residents,
+    (index, values): (&Index, &Values),
+    node: usize,
+    most: Option<&Order>,
+) -> VictimSearch {
+    let (shape, spec, ledger) = (&index.shape, &*index.shape.spec, world.ledger);
+    let (Some(fixed), Some(state)) = (world.cluster.nodes.get(node), world.state.nodes().get(node)) else {
+        return VictimSearch::None;
+    };
+    if !state.holdings.is_empty() || ledger.nominated.contains_key(&node) || fixed.units.policy.is_some() {
+        return VictimSearch::Unclear;
+    }
+    let below = residents.below(node, spec.priority).iter().filter(|resident| !ledger.is_off(node, resident.pod));
+    let has_to_do = |resident: &Resident| {
+        let class = world.resident(node, resident.pod).map(|(class, _)| class);
+        ledger.drawn_by(world.cluster, node, resident.pod).is_some()
+            || class.is_none_or(|class| class.counts_in.iter().any(|counter| shape.minds(*counter)))
+    };
+    if spec.requests.fits(&state.free) {
+        return if below.clone().any(has_to_do) { VictimSearch::Unclear } else { VictimSearch::None };
+    }
+    // What is asked for, from the least important on.
+    let (mut free, mut is_enough) = (state.free.clone(), false);
+    for resident in below.clone().rev() {
+        if !is_enough && most.is_some_and(|most| (0, resident.priority) > (most.violations, most.highest)) {
             return VictimSearch::None;
         }
-        if below.clone().any(has_to_do) {
-            return VictimSearch::Unclear;
+        free.add(&resident.requests);
+        is_enough = is_enough || spec.requests.fits(&free);
+    }
+    if !is_enough || Insufficient::of(&spec.requests, &state.free).exceeds(&spec.requests, &fixed.allocatable) {
+        return VictimSearch::None;
+    }
+    if below.clone().any(has_to_do) {
+        return VictimSearch::Unclear;
+    }
+    let on_host = |counter| state.host_counts.get(counter);
+    if !index.admits(node, world) || shape.obstacle(values, &shape.domains_of(fixed), on_host).is_some() {
+        return VictimSearch::None;
+    }
+    // Those first whose going would violate a budget.
+    let potential: Vec<&Resident> = below.collect();
+    let violating = if world.cluster.budgets.is_empty() {
+        Vec::new()
+    } else {
+        let pods: Vec<usize> = potential.iter().map(|resident| resident.pod).collect();
+        ledger.budgets.split(world.cluster, node, &pods).violating
+    };
+    let violates = |resident: &&&Resident| violating.contains(&resident.pod);
+    let (mut victims, mut violations) = (Vec::new(), 0);
+    let (mut highest, mut sum) = (i32::MIN, 0_i64);
+    for resident in potential.iter().filter(violates).chain(potential.iter().filter(|r| !violates(r))) {
+        free.subtract(&resident.requests);
+        if spec.requests.fits(&free) {
+            continue;
         }
-        let on_host = |counter| state.host_counts.get(counter);
-        if !index.admits(node, self.world()) || shape.obstacle(values, &shape.domains_of(fixed), on_host).is_some() {
+        free.add(&resident.requests);
+        victims.push(resident.pod);
+        violations += usize::from(violates(&resident));
+        highest = highest.max(resident.priority);
+        sum += above_least(resident.priority);
+        if most.is_some_and(|most| (violations, highest, sum) > (most.violations, most.highest, most.sum)) {
             return VictimSearch::None;
-        }
-        // Those first whose going would violate a budget.
-        let potential: Vec<&Resident> = below.collect();
-        let violating = if self.cluster.budgets.is_empty() {
-            Vec::new()
-        } else {
-            let pods: Vec<usize> = potential.iter().map(|resident| resident.pod).collect();
-            self.split_by_budgets(node, &pods).0
-        };
-        let violates = |resident: &&&Resident| violating.contains(&resident.pod);
-        let (mut victims, mut violations) = (Vec::new(), 0);
-        let (mut highest, mut sum) = (i32::MIN, 0_i64);
-        for resident in potential.iter().filter(violates).chain(potential.iter().filter(|r| !violates(r))) {
-            free.subtract(&resident.requests);
-            if spec.requests.fits(&free) {
-                continue;
-            }
-            free.add(&resident.requests);
-            victims.push(resident.pod);
-            violations += usize::from(violates(&resident));
-            highest = highest.max(resident.priority);
-            sum += above_least(resident.priority);
-            if most.is_some_and(|most| (violations, highest, sum) > (most.0, most.1, most.2)) {
-                return VictimSearch::None;
-            }
-        }
-        victims.sort_by_key(|pod| potential.iter().position(|resident| resident.pod == *pod));
-        if victims.is_empty() {
-            VictimSearch::None
-        } else {
-            VictimSearch::Some(Candidate { node, victims, violations })
         }
     }
+    victims.sort_by_key(|pod| potential.iter().position(|resident| resident.pod == *pod));
+    if victims.is_empty() { VictimSearch::None } else { VictimSearch::Some(Candidate { node, victims, violations }) }
+}
 
-    /// Whether a running pod is off its node, for good or in a what-if.
-    pub(super) fn is_off(&self, node: usize, pod: usize) -> bool {
-        !self.off.is_empty() && self.off.contains(&Eviction { node, pod })
-    }
+/// As if the lowest priority were 0, so that few pods of a low priority go before many.
+pub(super) fn above_least(priority: i32) -> i64 {
+    i64::from(priority) - i64::from(i32::MIN)
 }

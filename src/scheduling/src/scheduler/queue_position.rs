@@ -1,0 +1,33 @@
+//! Where pods and Reservations are in the queue.
+
+use std::cmp::Reverse;
+
+use berth_model::{ClassId, Cluster, MemberKind};
+
+use super::groups::named_nodes;
+
+/// A place in the queue, in its order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct QueuePosition {
+    pub(super) priority: Reverse<i32>,
+    /// False of those that may go to one node alone, as a DaemonSet's pods: its room was kept for them before they were there, and
+    /// others would take it that can go elsewhere.
+    pub(super) has_choice: bool,
+    kind: MemberKind,
+    /// The row of the input.
+    pub(super) row: u32,
+    pub(super) class: ClassId,
+}
+
+// === impl QueuePosition ===
+
+impl QueuePosition {
+    /// That of a row.
+    pub(super) fn new(cluster: &Cluster, spec: u32, kind: MemberKind, (row, class): (u32, ClassId)) -> Self {
+        let spec = cluster.spec(spec);
+        let mut nodes = spec.and_then(|spec| named_nodes(cluster, &spec.required_terms)).unwrap_or_default();
+        nodes.dedup();
+        let priority = Reverse(spec.map_or(0, |spec| spec.priority));
+        QueuePosition { priority, has_choice: nodes.len() != 1, kind, row, class }
+    }
+}
