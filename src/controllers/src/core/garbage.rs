@@ -78,7 +78,7 @@ impl Core {
     }
 
     /// Whether an instance and its NodeClaim are as they were when there was nothing to do about them.
-    fn is_matched(&self, instance: &Arc<Instance>) -> bool {
+    pub(super) fn is_matched(&self, instance: &Arc<Instance>) -> bool {
         let known = self.matched.get(&instance.provider_id).filter(|known| Arc::ptr_eq(&known.instance, instance));
         let claim = instance.tags.get(tag::NODE_CLAIM).and_then(|name| self.view.claims.get(name));
         known.zip(claim).is_some_and(|(known, claim)| Arc::ptr_eq(&known.claim, claim))
