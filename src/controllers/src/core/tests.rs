@@ -433,7 +433,7 @@ fn instances_and_nodeclaims_are_compared_where_either_has_changed() {
     let mut core = at_rest(3);
     let now = after(start(), Duration::from_secs(3600));
     let mut instances: Vec<Arc<Instance>> = (0..3).map(|at| instance_of(at, "a")).collect();
-    let mut unmatched = |core: &mut Core, instances: &[Arc<Instance>]| {
+    let unmatched = |core: &mut Core, instances: &[Arc<Instance>]| {
         let n = instances.iter().filter(|instance| !core.is_matched(instance)).count();
         core.listed(Ok(instances.to_vec()), now);
         n
