@@ -123,7 +123,8 @@ pub(crate) fn decide_with(
             decision.launches.push(answer.launch(&assignment, claims, shares, (at, copy)));
         }
     }
-    let kept = KeptForMoves::of(&answer, &decision);
+    let is_any_left = solution.unschedulable.iter().any(|left| left.count > 0);
+    let kept = if is_any_left { KeptForMoves::of(&answer, &decision) } else { KeptForMoves::default() };
     for (left, share) in solution.unschedulable.iter().zip(&assignment.unschedulable).filter(|(left, _)| left.count > 0)
     {
         let kind = assignment.kind(*share);

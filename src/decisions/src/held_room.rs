@@ -4,8 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use berth_model::{ClassId, Cluster, Holding, MemberKind, NodeRoom, Resources, Universe};
+use berth_model::{ClassId, Cluster, Holding, MemberKind, NodeRoom, Resources, Sym, Universe};
 use berth_scheduling::{admits_node, demands};
+use rustc_hash::FxHashMap;
 
 use crate::coming::{Comes, Placed};
 use crate::decide::Answer;
@@ -44,7 +45,7 @@ impl Answer<'_> {
 }
 
 /// Room on nodes that is kept for pods which are to move there.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct KeptForMoves {
     /// By node: what is kept, and for whom, by `namespace/name`.
     by_node: BTreeMap<usize, (Resources, String)>,
@@ -54,15 +55,27 @@ impl KeptForMoves {
     /// What the moves of a decision keep.
     pub(crate) fn of(answer: &Answer<'_>, decision: &Decision) -> Self {
         let mut by_node: BTreeMap<usize, (Resources, String)> = BTreeMap::new();
-        let before = answer.state.last_cluster();
-        for moves in before.iter().flat_map(|_| &decision.moves) {
-            let nodes = &answer.cluster.nodes;
-            let name = answer.cluster.symbols.get(&moves.node.key.name);
-            let node = nodes.iter().position(|node| Some(node.name) == name && !node.is_coming_up);
-            let pod = format!("{}/{}", moves.object.key.namespace, moves.object.key.name);
-            let requests = before.and_then(|before| requests_of(before, &pod));
-            let (Some(node), Some(requests)) = (node, requests) else { continue };
-            by_node.entry(node).or_insert_with(|| (Resources::new(), pod)).0.add(requests);
+        let Some(before) = answer.state.last_cluster().filter(|_| !decision.moves.is_empty()) else {
+            return KeptForMoves::default();
+        };
+        let (nodes, symbols) = (&answer.cluster.nodes, &answer.cluster.symbols);
+        let there = nodes.iter().enumerate().filter(|(_, node)| !node.is_coming_up);
+        let there: FxHashMap<Sym, usize> = there.map(|(at, node)| (node.name, at)).collect();
+        let moving: FxHashMap<(&str, &str), usize> = decision
+            .moves
+            .iter()
+            .filter_map(|moves| {
+                let node = *there.get(&symbols.get(&moves.node.key.name)?)?;
+                Some(((&*moves.object.key.namespace, &*moves.object.key.name), node))
+            })
+            .collect();
+        for row in before.pending.iter().filter(|row| row.kind == MemberKind::Pod) {
+            let (namespace, spec) = (before.symbols.text(row.namespace), before.spec(row.spec));
+            for run in row.members.iter().filter(|run| run.numbers.is_none()) {
+                let (Some(node), Some(spec)) = (moving.get(&(namespace, &*run.name)), spec) else { continue };
+                let pod = || format!("{namespace}/{}", run.name);
+                by_node.entry(*node).or_insert_with(|| (Resources::new(), pod())).0.add(&spec.requests);
+            }
         }
         KeptForMoves { by_node }
     }

@@ -1,5 +1,6 @@
 //! The domains that topology constraints look at.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use berth_model::{Cluster, ColumnTable, Counter, CounterId, NodeFilter, NodePool, Sym, Universe};
@@ -88,18 +89,21 @@ impl Planner<'_> {
                 found.extend(node.labels.get(definition.key));
             }
         }
-        let with_volumes = with_volumes(self.universe, definition);
+        let filters = self.launch_filters.get(counter.index()).map_or(&[][..], Vec::as_slice);
         for (index, (pool, table)) in self.cluster.node_pools.iter().zip(&*self.tables).enumerate() {
             if pool.refusal.is_some() {
                 continue;
             }
-            let passages = filter.and_then(|f| self.passages.get(f as usize)).and_then(|f| f.get(index));
-            if with_volumes.is_empty() {
-                found.extend(values(self.cluster, (pool, table), definition.key, passages.map(Vec::as_slice)));
+            let of_filter = |id: u32| self.passages.get(id as usize).and_then(|of_pools| of_pools.get(index));
+            let passages = filter.and_then(of_filter);
+            if filters.is_empty() {
+                found.extend(values(self.cluster, (pool, table), definition.key, None));
             }
-            for filter in &with_volumes {
-                let own = launch_passages(self.cluster, pool, table, filter);
-                found.extend(values(self.cluster, (pool, table), definition.key, Some(&own)));
+            for &id in filters {
+                let filter = self.universe.filters.get(id as usize).filter(|filter| !filter.places.is_empty());
+                let own = filter.map(|filter| launch_passages(self.cluster, pool, table, filter));
+                let ways = own.as_ref().or_else(|| of_filter(id));
+                found.extend(values(self.cluster, (pool, table), definition.key, ways.map(Vec::as_slice)));
             }
             let is_chosen = |&(pool, key, value): &(usize, Sym, Sym)| {
                 let passes = |way: &Passage| way.open.get(key).is_none_or(|r| r.has(value, &self.cluster.symbols));
@@ -117,23 +121,28 @@ impl Planner<'_> {
     }
 }
 
-/// The filters of all pods that a spread counts alike but for where their volumes can be; none where nobody's volumes matter. The
-/// domains that any of them may be launched in are domains for all.
-pub(crate) fn with_volumes<'u>(universe: &'u Universe, counter: &Counter) -> Vec<&'u NodeFilter> {
-    let filter_of = |counter: &Counter| universe.filters.get(counter.filter? as usize);
-    let Some(own) = filter_of(counter).filter(|own| !own.places.is_empty()) else { return Vec::new() };
-    let is_alike = |other: &NodeFilter| {
-        let NodeFilter { node_selector, required_terms, tolerations, keys, places: _ } = other;
-        (node_selector, required_terms, tolerations, keys)
-            == (&own.node_selector, &own.required_terms, &own.tolerations, &own.keys)
+/// By counter: the filters of nodes in whose domains pods are spread, by index; none for all nodes. Beside its own these are those of
+/// pods that it counts and that differ in where their volumes can be: a domain that one of them may be launched in is one for all.
+pub(crate) fn launch_filters(universe: &Universe) -> Vec<Vec<u32>> {
+    let with_volumes = |counter: &Counter| {
+        let id = counter.filter?;
+        let filter = universe.filters.get(id as usize).filter(|filter| !filter.places.is_empty())?;
+        let NodeFilter { node_selector, required_terms, tolerations, keys, places: _ } = filter;
+        Some((id, (counter.key, counter.selector, node_selector, required_terms, tolerations, keys)))
     };
-    let of_selector = universe.counters.iter().filter(|other| {
-        (other.key, other.selector, other.counts_owners) == (counter.key, counter.selector, counter.counts_owners)
-    });
-    let mut filters: Vec<&NodeFilter> = of_selector.filter_map(filter_of).filter(|other| is_alike(other)).collect();
-    filters.sort_unstable();
-    filters.dedup();
-    filters
+    let mut alike: BTreeMap<_, Vec<u32>> = BTreeMap::new();
+    for (id, group) in universe.counters.iter().filter_map(with_volumes) {
+        alike.entry(group).or_default().push(id);
+    }
+    for filters in alike.values_mut() {
+        filters.sort_unstable();
+        filters.dedup();
+    }
+    let of_counter = |counter: &Counter| match with_volumes(counter) {
+        Some((_, group)) => alike.get(&group).cloned().unwrap_or_default(),
+        None => counter.filter.into_iter().collect(),
+    };
+    universe.counters.iter().map(of_counter).collect()
 }
 
 /// The values of a label that nodes of a table have which pass a filter and could be launched.

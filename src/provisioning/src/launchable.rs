@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use berth_model::{Cluster, ColumnTable, Constraint, CounterId, NodePool, Sym, Universe};
-use berth_scheduling::{Launchable, Passage, filter_passages, launch_passages};
+use berth_scheduling::{Launchable, Passage, launch_passages};
 use rustc_hash::FxHashMap;
 
-use crate::domains::{is_live, values, with_volumes};
+use crate::domains::{is_live, launch_filters, values};
 use crate::limits::is_within_limits;
 
 /// The domains that NodePools could launch nodes in, by spread constraint: a pod that a spread keeps off the nodes that
@@ -58,19 +58,25 @@ fn of_tables(cluster: &Cluster, universe: &Universe, tables: &[ColumnTable]) -> 
     if pools().next().is_none() {
         return launchable;
     }
-    // What passes a filter is the same for all counters that have it, and what can be launched for all of one key and filter.
+    // What passes a filter is the same for all counters that have it, and what can be launched for all of one key and filters.
     let mut passages: FxHashMap<u32, Vec<Vec<Passage>>> = FxHashMap::default();
-    let mut known: FxHashMap<(Sym, Option<u32>), Vec<Sym>> = FxHashMap::default();
+    let mut known: FxHashMap<(Sym, &[u32]), Vec<Sym>> = FxHashMap::default();
+    let filters = launch_filters(universe);
+    for id in counters.iter().filter_map(|counter| filters.get(counter.index())).flatten() {
+        let Some(filter) = universe.filters.get(*id as usize) else { continue };
+        let of_pools = || pools().map(|(pool, table)| launch_passages(cluster, pool, table, filter)).collect();
+        passages.entry(*id).or_insert_with(of_pools);
+    }
     for counter in counters {
-        let Some((key, filter)) = universe.counter(counter).map(|known| (known.key, known.filter)) else {
-            continue;
+        let Some(key) = universe.counter(counter).map(|known| known.key) else { continue };
+        let filters = filters.get(counter.index()).map_or(&[][..], Vec::as_slice);
+        // Without a filter all nodes count.
+        let ways = filters.iter().map(|id| passages.get(id)).chain(filters.is_empty().then_some(None));
+        let with_ways = || {
+            ways.clone().flat_map(|ways| {
+                pools().enumerate().map(move |(at, of_pool)| (of_pool, ways.and_then(|ways| ways.get(at))))
+            })
         };
-        let ways = filter.and_then(|id| {
-            let filter = universe.filters.get(id as usize)?;
-            let of_pools = pools().map(|(pool, table)| filter_passages(cluster, pool, table, filter));
-            Some(&*passages.entry(id).or_insert_with(|| of_pools.collect()))
-        });
-        let with_ways = || pools().enumerate().map(|(at, of_pool)| (of_pool, ways.and_then(|ways| ways.get(at))));
         if key == cluster.well_known.hostname {
             let mut of_all = with_ways().flat_map(|(of_pool, ways)| {
                 let ways = ways.map(Vec::as_slice);
@@ -80,27 +86,15 @@ fn of_tables(cluster: &Cluster, universe: &Universe, tables: &[ColumnTable]) -> 
                 launchable.hosts.insert(counter);
             }
         } else {
-            let sorted = |mut found: Vec<Sym>| {
+            let domains = known.entry((key, filters)).or_insert_with(|| {
+                let found =
+                    with_ways().flat_map(|(of_pool, ways)| values(cluster, of_pool, key, ways.map(Vec::as_slice)));
+                let mut found: Vec<Sym> = found.collect();
                 found.sort_by_key(|&value| cluster.symbols.text(value));
                 found.dedup();
                 found
-            };
-            let with_volumes = universe.counter(counter).map_or_else(Vec::new, |known| with_volumes(universe, known));
-            let domains = if with_volumes.is_empty() {
-                let found =
-                    || with_ways().flat_map(|(of_pool, ways)| values(cluster, of_pool, key, ways.map(Vec::as_slice)));
-                known.entry((key, filter)).or_insert_with(|| sorted(found().collect())).clone()
-            } else {
-                let mut found = Vec::new();
-                for (filter, (pool, table)) in
-                    with_volumes.iter().flat_map(|filter| pools().map(move |own| (filter, own)))
-                {
-                    let ways = launch_passages(cluster, pool, table, filter);
-                    found.extend(values(cluster, (pool, table), key, Some(&ways)));
-                }
-                sorted(found)
-            };
-            launchable.domains.insert(counter, domains);
+            });
+            launchable.domains.insert(counter, domains.clone());
             launchable.keys.insert(counter, key);
         }
     }

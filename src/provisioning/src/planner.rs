@@ -38,6 +38,8 @@ pub(crate) struct Planner<'a> {
     pub(crate) has_reserved: bool,
     /// By filter and NodePool: the ways in which nodes pass.
     pub(crate) passages: Vec<Vec<Vec<Passage>>>,
+    /// See [`launch_filters`](crate::domains::launch_filters).
+    pub(crate) launch_filters: Vec<Vec<u32>>,
     /// Nodes alike in labels (the hostname aside) and taints have one kind.
     pub(crate) node_kinds: Vec<u32>,
     /// Requests of the pods that are still to be packed.
@@ -127,6 +129,7 @@ impl<'a> Planner<'a> {
             pools_by_weight: pools_by_weight(cluster).into(),
             has_reserved: tables.iter().any(|table| !table.reserved.is_clear()),
             passages,
+            launch_filters: crate::domains::launch_filters(universe),
             node_kinds: node_kinds(cluster),
             remaining: Resources::new(),
             strategy: crate::portfolio::Strategy::default(),
