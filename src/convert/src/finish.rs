@@ -56,6 +56,8 @@ impl Builder {
         let overlays = self.overlays.into_values().collect();
         overlay::apply(overlays, &mut cluster, &mut warnings);
 
+        // The order of documents decides nothing.
+        self.workloads.sort(&cluster.symbols);
         settle_workloads(&self.autoscalers, &mut self.workloads, &cluster, &mut warnings);
         let images = image_names(&self.drafts, &self.nodes);
         let drivers = count_drivers(&self.attach_limits);
@@ -67,9 +69,7 @@ impl Builder {
         let supplies: Vec<u32> = cluster.slots.iter().map(|supply| supply.free).collect();
         let (nodes, claims) = (&self.nodes, &self.node_claims);
         let mut existing = ExistingNodes::new(nodes, claims, &links, &site, parts, &mut cluster, &mut warnings);
-        if self.expansion == Expansion::PodsThatExist {
-            sort_by_age(&mut self.pods, &cluster);
-        }
+        sort_by_age(&mut self.pods, &cluster);
         let mut fates = fates(&self.pods, &self.owners, &self.workloads, &existing, self.expansion);
         let operating = operating(&mut self.pods, &mut fates, &self.drafts);
         let children = children(&self.pods, &fates, &self.owners, &self.workloads, &existing);
@@ -222,7 +222,7 @@ fn use_claims_elsewhere(
     }
 }
 
-/// The oldest first.
+/// The oldest first, then by name.
 fn sort_by_age(pods: &mut [PodRecord], cluster: &Cluster) {
     let namespace = |pod: &PodRecord| cluster.symbols.text(pod.namespace);
     pods.sort_by(|a, b| {

@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rustc_hash::{FxBuildHasher, FxHashSet};
 
 /// Kinds whose objects stand for pods.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum WorkloadKind {
     Deployment,
     ReplicaSet,
@@ -70,7 +70,7 @@ pub(crate) struct Workload {
     pub(crate) waits_for_terminating: bool,
 }
 
-/// Workloads by kind, namespace and name, in order of the input.
+/// Workloads by kind, namespace and name, in order of the input until [`Workloads::sort`] is asked.
 #[derive(Clone, Default)]
 pub(crate) struct Workloads {
     list: IndexMap<(WorkloadKind, Sym, Sym), Workload, FxBuildHasher>,
@@ -165,6 +165,12 @@ impl Workloads {
         let before = self.list.insert(id, workload);
         self.n_wanted -= before.as_ref().map_or(0, Workload::n_planned);
         before.is_none()
+    }
+
+    /// Sorts them by namespace, name and kind.
+    pub(crate) fn sort(&mut self, symbols: &Symbols) {
+        let key = |workload: &Workload| (symbols.text(workload.namespace), symbols.text(workload.name), workload.kind);
+        self.list.sort_by(|_, a, _, b| key(a).cmp(&key(b)));
     }
 
     /// Whether some DaemonSet names a controller of its own.

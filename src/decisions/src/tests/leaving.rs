@@ -71,6 +71,26 @@ fn anti_affinity_holds_with_pods_that_stop_on_a_node_that_goes_away() {
     }
 }
 
+/// The regression: a pod that must join others of its kind was bound to another node while all of these ran on one that goes
+/// away, as if it were the first.
+#[test]
+fn who_must_join_others_waits_until_they_have_stopped_where_it_cannot_join_them() {
+    let joins = |app: &str, key: &str| {
+        json!({"spec": {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+            {"topologyKey": key, "labelSelector": {"matchLabels": {"group": app}}}]}}},
+            "metadata": {"labels": {"group": app}}})
+    };
+    let of_group = |name: &str| json!({"metadata": {"labels": {"group": name}}});
+    for is_terminating in [true, false] {
+        let old = || on("leaving", of_group("g"), is_terminating);
+        assert!(bound(vec![in_zone("n", "b")], old(), joins("g", ZONE)).is_empty(), "{is_terminating}");
+        assert_eq!(bound(vec![in_zone("n", "a")], old(), joins("g", ZONE)), ["n"], "it joins them");
+        assert_eq!(bound(vec![in_zone("n", "b")], old(), joins("others", ZONE)), ["n"], "it is the first of its kind");
+        let running = labelled("running", on("n", of_group("g"), false));
+        assert_eq!(bound(vec![in_zone("n", "b"), running], old(), joins("g", ZONE)), ["n"], "it joins one there");
+    }
+}
+
 /// The regression, of claims.
 #[test]
 fn a_claim_for_one_pod_is_taken_until_that_pod_has_stopped_wherever_it_runs() {

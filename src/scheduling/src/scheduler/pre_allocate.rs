@@ -185,6 +185,7 @@ impl Seeker<'_> {
         let pods = tables.cluster.nodes.get(node).map_or(&[][..], |node| &node.pods);
         let is_candidate = |(at, pod): &(usize, &BoundPod)| {
             !ledger.is_off(node, *at)
+                && !pod.is_terminating()
                 && pod.candidate.as_ref().is_some_and(|candidate| match self.how.mode {
                     PreAllocationMode::Owners => candidate.owned_by.binary_search(&self.id).is_ok(),
                     PreAllocationMode::Cluster => candidate.priority.is_some(),
