@@ -26,7 +26,7 @@ use crate::resolve::Resolver;
 use crate::stand_ins::{add_reservations, sorted, valid_seconds};
 use crate::terms::node_key;
 use crate::workloads::Workloads;
-use crate::{ConvertError, autoscalers, daemons, overlay, pool, units};
+use crate::{ConvertError, autoscalers, daemons, overlay, pool, rollout, units};
 
 /// Volumes are wanted of a class that nobody named.
 const NO_CLASS: &str =
@@ -71,6 +71,7 @@ impl Builder {
         let mut existing = ExistingNodes::new(nodes, claims, &links, &site, parts, &mut cluster, &mut warnings);
         sort_by_age(&mut self.pods, &cluster);
         let mut fates = fates(&self.pods, &self.owners, &self.workloads, &existing, self.expansion);
+        rollout::end(&self.pods, &mut fates, &self.owners, &self.workloads, (&cluster, &mut warnings));
         let operating = operating(&mut self.pods, &mut fates, &self.drafts);
         let children = children(&self.pods, &fates, &self.owners, &self.workloads, &existing);
         let asking = (&mut self.pods[..], &mut fates[..], &mut self.workloads, &mut self.drafts);

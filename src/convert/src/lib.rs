@@ -53,6 +53,7 @@ mod requests;
 mod reservation;
 mod resize;
 mod resolve;
+mod rollout;
 mod spreading;
 mod stand_ins;
 mod terms;

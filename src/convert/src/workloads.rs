@@ -7,6 +7,8 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rustc_hash::{FxBuildHasher, FxHashSet};
 
+use crate::rollout::Rollout;
+
 /// Kinds whose objects stand for pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum WorkloadKind {
@@ -68,6 +70,8 @@ pub(crate) struct Workload {
     pub(crate) wants: u32,
     /// Whether it makes no other pod before one that is being deleted is gone.
     pub(crate) waits_for_terminating: bool,
+    /// Which of its pods a change ends.
+    pub(crate) rollout: Rollout,
 }
 
 /// Workloads by kind, namespace and name, in order of the input until [`Workloads::sort`] is asked.
@@ -262,10 +266,22 @@ impl Workloads {
         Some(std::mem::replace(&mut workload.wants, least))
     }
 
+    /// Its autoscaler says how many pods a workload has, and not a change of it.
+    pub(crate) fn leave_count(&mut self, id: (WorkloadKind, Sym, Sym)) {
+        if let Some(workload) = self.list.get_mut(&id) {
+            workload.rollout.sheds = false;
+        }
+    }
+
     /// Sets what a workload wants, unless it wants none; says how many it wanted, if that was another number.
     pub(crate) fn scale(&mut self, id: (WorkloadKind, Sym, Sym), replicas: u32) -> Option<u32> {
         let workload = self.list.get_mut(&id).filter(|workload| workload.wants > 0 && workload.wants != replicas)?;
         Some(std::mem::replace(&mut workload.wants, replicas))
+    }
+
+    /// The workload of a kind, namespace and name.
+    pub(crate) fn named(&self, id: (WorkloadKind, Sym, Sym)) -> Option<&Workload> {
+        self.list.get(&id)
     }
 
     /// The workload of a position.
