@@ -269,6 +269,19 @@ events: []
     assert!(note.starts_with("1 pod of a trace was kept out by a quota to the end: default/never: "), "{note}");
 }
 
+/// The regression: nodes at rest were looked at every quarter of an hour, so that short-lived ones ended before they were replaced.
+#[test]
+fn short_lived_nodes_at_rest_are_replaced_before_they_expire() {
+    let folder = Folder::new("short");
+    let text = scenario("on-demand", 0, "settings: {featureGates: 'StaticCapacity=true'}\n")
+        .replace("  spec:\n    disruption", "  spec:\n    replicas: 2\n    disruption")
+        .replace("        nodeClassRef", "        expireAfter: 30m\n        nodeClassRef")
+        .replace("duration: 30m", "duration: 1h");
+    let outcome = run(&folder, &text);
+    // Two at once, and two more each time that three quarters of half an hour are over.
+    assert_eq!(outcome.nodes.launched, 6, "{outcome:?}");
+}
+
 #[test]
 fn pods_without_a_place_are_told_with_the_reason() {
     let folder = Folder::new("left");
