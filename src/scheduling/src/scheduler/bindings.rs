@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use berth_model::{Assigned, BoundPod, Cluster, Holding, MemberKind, MemberRun, Phase, PodStage, Resources};
 use rustc_hash::FxHashMap;
 
-use super::ledger::{Eviction, Ledger, Placed};
+use super::eviction::Eviction;
+use super::ledger::{Ledger, Placed};
 use super::placements::{Names, Placement, came, units_of, waits_for_room};
 use super::tables::Tables;
 use crate::reservation::take;

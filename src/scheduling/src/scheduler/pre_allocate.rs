@@ -7,8 +7,9 @@ use berth_model::{
     Assigned, BoundPod, ClassId, HeldUnits, Holding, NodeState, Phase, PreAllocation, PreAllocationMode, Reservation,
 };
 
+use super::eviction::Eviction;
 use super::index::Index;
-use super::ledger::{Eviction, Ledger};
+use super::ledger::Ledger;
 use super::shape::Shape;
 use super::tables::Tables;
 use super::world::World;
