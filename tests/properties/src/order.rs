@@ -35,8 +35,11 @@ fn try_orders(case: &Case, options: &Options, seed: u64) -> Vec<Failure> {
     let (mut failures, bytes) = (Vec::new(), first.to_string());
     for (order, objects) in [("back to front", reversed), ("shuffled", shuffled)] {
         match plan(&objects) {
-            Ok(other) if other.to_string() == bytes => {}
             Ok(other) => {
+                let found = other.to_string();
+                if found == bytes {
+                    continue;
+                }
                 let (path, was, is) = first_difference("", &first, &other);
                 failures.push(failure("order", &format!("documents {order}: {path} is {is}, was {was}")));
             }
