@@ -186,9 +186,9 @@ caches! {
     quotas: ResourceQuota = QUOTAS, observe::quota, [ResourceQuota];
     service_accounts: ServiceAccount = SERVICE_ACCOUNTS, observe::service_account, [ServiceAccount];
     classes: StorageClass = CLASSES, observe::volume::class, [PersistentVolumeBinder];
-    claims: PersistentVolumeClaim = CLAIMS, observe::volume::claim, [PersistentVolumeBinder StatefulSet ResourceQuota];
+    claims: PersistentVolumeClaim = CLAIMS, observe::volume::claim, [PersistentVolumeBinder StatefulSet ResourceQuota EphemeralVolume];
     volumes: PersistentVolume = VOLUMES, observe::volume::volume, [PersistentVolumeBinder];
-    pods: Pod = PODS, observe::pod::pod, [Deployment ReplicaSet ReplicationController StatefulSet DaemonSet Job Endpoints EndpointSlice Disruption ResourceQuota NodeLifecycle TaintEviction PodGarbageCollector PersistentVolumeBinder];
+    pods: Pod = PODS, observe::pod::pod, [Deployment ReplicaSet ReplicationController StatefulSet DaemonSet Job Endpoints EndpointSlice Disruption ResourceQuota NodeLifecycle TaintEviction PodGarbageCollector PersistentVolumeBinder EphemeralVolume];
 }
 
 /// Keys of cached objects by what controllers ask for.

@@ -249,6 +249,7 @@ fn component(controller: Controller) -> &'static str {
         Controller::NodeLifecycle => "node-controller",
         Controller::TaintEviction => "taint-eviction-controller",
         Controller::PersistentVolumeBinder => "persistentvolume-controller",
+        Controller::EphemeralVolume => "ephemeral_volume",
         _ => "kube-controller-manager",
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Toleration;
+use k8s_openapi::api::core::v1::{EphemeralVolumeSource, PersistentVolumeClaimTemplate, Toleration};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, OwnerReference, Time};
 use serde::{Deserialize, Deserializer};
@@ -210,7 +210,7 @@ pub(crate) struct Requirements {
 pub(crate) struct Volume {
     name: Box<str>,
     persistent_volume_claim: Option<ClaimSource>,
-    ephemeral: Option<serde::de::IgnoredAny>,
+    ephemeral: Option<Box<EphemeralVolumeSource>>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -362,6 +362,14 @@ impl Pod {
                 (None, Some(_)) => Some(format!("{}-{}", self.metadata.name, volume.name)),
                 (None, None) => None,
             }
+        })
+    }
+
+    /// The claims that its ephemeral volumes stand for, by name, with their templates.
+    pub(crate) fn ephemeral_claims(&self) -> impl Iterator<Item = (String, &PersistentVolumeClaimTemplate)> + '_ {
+        self.spec.template.volumes.iter().filter_map(|volume| {
+            let template = volume.ephemeral.as_ref()?.volume_claim_template.as_ref()?;
+            Some((format!("{}-{}", self.metadata.name, volume.name), template))
         })
     }
 

@@ -45,6 +45,8 @@ pub enum Controller {
     PodGarbageCollector,
     /// Binds claims to volumes, creates volumes for classes with a provisioner, and ends protection of unused ones.
     PersistentVolumeBinder,
+    /// Creates the claims of pods with generic ephemeral volumes.
+    EphemeralVolume,
 }
 
 /// A set of controllers.
@@ -96,7 +98,7 @@ pub struct Options {
 
 impl Controller {
     /// Every controller.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::GarbageCollector,
         Self::Namespace,
         Self::ServiceAccount,
@@ -115,6 +117,7 @@ impl Controller {
         Self::TaintEviction,
         Self::PodGarbageCollector,
         Self::PersistentVolumeBinder,
+        Self::EphemeralVolume,
     ];
 
     const fn bit(self) -> u32 {

@@ -40,6 +40,8 @@ pub(crate) enum Work {
     TerminatedPods,
     Claim(NamespacedName),
     Volume(Arc<str>),
+    /// The claims of a pod's ephemeral volumes.
+    EphemeralVolumes(NamespacedName),
     /// A dependent or a waiting owner, by its UID.
     AttemptToDelete(Arc<str>),
     /// An owner whose dependents are to be orphaned, by its UID.
@@ -75,6 +77,7 @@ impl Work {
             Self::NodeTaints(_) | Self::NodeHealth(_) => Controller::NodeLifecycle,
             Self::TaintEviction(_) => Controller::TaintEviction,
             Self::OrphanedPods(_) | Self::UnscheduledPod(_) | Self::TerminatedPods => Controller::PodGarbageCollector,
+            Self::EphemeralVolumes(_) => Controller::EphemeralVolume,
             Self::Claim(_) | Self::Volume(_) => Controller::PersistentVolumeBinder,
             Self::AttemptToDelete(_) | Self::AttemptToOrphan(_) | Self::MissingOwner(_) | Self::Discovery => {
                 Controller::GarbageCollector

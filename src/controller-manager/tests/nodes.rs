@@ -274,3 +274,32 @@ async fn a_volume_that_is_kept_for_a_claim_is_bound_though_its_class_waits() {
     let claim = world.get("persistentvolumeclaims/default/c").await.unwrap();
     assert_eq!(claim["status"]["phase"], "Bound");
 }
+
+/// The regression: nobody made the claims, and such pods waited for ever.
+#[tokio::test(start_paused = true)]
+async fn claims_of_ephemeral_volumes_come_and_go_with_their_pod() {
+    let world = World::new();
+    let template = json!({"metadata": {"labels": {"for": "scratch"}}, "spec": {"accessModes": ["ReadWriteOnce"],
+        "storageClassName": "none", "resources": {"requests": {"storage": "1Gi"}}}});
+    let pod = json!({"metadata": {"name": "p"}, "spec": {
+        "volumes": [{"name": "e", "ephemeral": {"volumeClaimTemplate": template}}],
+        "containers": [{"name": "c", "image": "i"}]}});
+    world.create("pods/default", &pod).await;
+    world.settle().await;
+    let claim = async || world.get("persistentvolumeclaims/default/p-e").await;
+    let made = claim().await.unwrap();
+    assert_eq!(made["metadata"]["labels"], json!({"for": "scratch"}));
+    assert_eq!(made["spec"]["resources"]["requests"]["storage"], "1Gi");
+    let owner = &made["metadata"]["ownerReferences"][0];
+    let of_pod = &world.get("pods/default/p").await.unwrap()["metadata"]["uid"];
+    assert_eq!((&owner["kind"], &owner["uid"], &owner["controller"]), (&json!("Pod"), of_pod, &json!(true)));
+    // Somebody else's claim of that name is left alone, and nobody's is made again.
+    world.delete("persistentvolumeclaims/default/p-e").await;
+    world.settle().await;
+    assert_ne!(claim().await.unwrap()["metadata"]["uid"], made["metadata"]["uid"]);
+    world.delete("pods/default/p").await;
+    world.settle().await;
+    world.settle().await;
+    let left = claim().await;
+    assert!(left.is_none_or(|left| !left["metadata"]["deletionTimestamp"].is_null()), "it goes with its pod");
+}

@@ -6,6 +6,7 @@ mod cron_jobs;
 pub(crate) mod daemon_sets;
 mod deployments;
 mod endpoints;
+mod ephemeral_volumes;
 pub(crate) mod job_pods;
 mod jobs;
 mod matching;
@@ -52,6 +53,7 @@ pub(crate) fn sync(core: &mut Core, work: &Work) -> Effect {
         Work::UnscheduledPod(key) => pod_gc::sync_unscheduled(core, key),
         Work::TerminatedPods => pod_gc::sync_terminated(core),
         Work::Claim(key) => volumes::sync_claim(core, key),
+        Work::EphemeralVolumes(key) => ephemeral_volumes::sync(core, key),
         Work::Volume(name) => volumes::sync_volume(core, name),
         Work::AttemptToDelete(uid) => garbage::attempt_to_delete(core, uid),
         Work::AttemptToOrphan(uid) => garbage::attempt_to_orphan(core, uid),

@@ -38,6 +38,9 @@ pub(crate) fn pod(core: &mut Core, delta: &Delta<Pod>) {
     if new.is_some_and(is_tracked) && new_owner.as_ref().is_none_or(|owner| is_without_job(core, key, owner)) {
         core.add(Work::OrphanJobPod(key.clone()));
     }
+    if new.is_some_and(|pod| !pod.is_terminating() && pod.ephemeral_claims().next().is_some()) {
+        core.add(Work::EphemeralVolumes(key.clone()));
+    }
     if let Some(pod) = new {
         on_node(core, key, pod);
     } else {

@@ -29,8 +29,11 @@ pub(crate) fn claim(core: &mut Core, delta: &Delta<PersistentVolumeClaim>) {
             core.add(Work::Volume(volume.into()));
         }
     }
-    // Members of StatefulSets wait for their claims.
+    // Members of StatefulSets wait for their claims, and pods with ephemeral volumes get others.
     for pod in core.caches.indexes.pods_using.get(&delta.key).cloned().collect::<Vec<_>>() {
+        if new.is_none() {
+            core.add(Work::EphemeralVolumes(pod.clone()));
+        }
         let owner = core.caches.pods.get(&pod).and_then(|pod| pod.view().controller().cloned());
         if let Some(owner) = owner.filter(|owner| owner.kind == "StatefulSet") {
             core.add(Work::StatefulSet(pod.beside(&owner.name)));
