@@ -41,15 +41,13 @@ impl<'de, K: DeserializeOwned> Deserialize<'de> for Guarded<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = Box::<RawValue>::deserialize(deserializer)?;
         let text = text.get();
-        Ok(Guarded(match serde_json::from_str(text) {
-            Ok(object) => Ok(object),
-            Err(_) => {
-                let OfAnyKind { metadata, status, spec } = serde_json::from_str(text).map_err(D::Error::custom)?;
-                let scheduler_name = spec.pointer("/template/spec/schedulerName").and_then(Value::as_str);
-                let scheduler_name = scheduler_name.filter(|name| !name.is_empty()).map(str::to_owned);
-                Err(Unreadable { metadata: Box::new(metadata), error: fault::<K>(text), status, scheduler_name })
-            }
-        }))
+        if let Ok(object) = serde_json::from_str(text) {
+            return Ok(Guarded(Ok(object)));
+        }
+        let OfAnyKind { metadata, status, spec } = serde_json::from_str(text).map_err(D::Error::custom)?;
+        let scheduler_name = spec.pointer("/template/spec/schedulerName").and_then(Value::as_str);
+        let scheduler_name = scheduler_name.filter(|name| !name.is_empty()).map(str::to_owned);
+        Ok(Guarded(Err(Unreadable { metadata: Box::new(metadata), error: fault::<K>(text), status, scheduler_name })))
     }
 }
 

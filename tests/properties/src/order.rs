@@ -32,10 +32,10 @@ fn try_orders(case: &Case, options: &Options, seed: u64) -> Vec<Failure> {
     reversed.reverse();
     let mut shuffled = case.objects.clone();
     shuffle(&mut shuffled, seed);
-    let mut failures = Vec::new();
+    let (mut failures, bytes) = (Vec::new(), first.to_string());
     for (order, objects) in [("back to front", reversed), ("shuffled", shuffled)] {
         match plan(&objects) {
-            Ok(other) if other.to_string() == first.to_string() => {}
+            Ok(other) if other.to_string() == bytes => {}
             Ok(other) => {
                 let (path, was, is) = first_difference("", &first, &other);
                 failures.push(failure("order", &format!("documents {order}: {path} is {is}, was {was}")));
@@ -59,13 +59,11 @@ fn first_difference(path: &str, a: &Value, b: &Value) -> (String, String, String
         }
         _ => None,
     };
-    match within {
-        Some((path, a, b)) => first_difference(&path, a, b),
-        None => {
-            let short = |value: &Value| value.to_string().chars().take(300).collect();
-            (path.to_owned(), short(a), short(b))
-        }
+    if let Some((path, a, b)) = within {
+        return first_difference(&path, a, b);
     }
+    let short = |value: &Value| value.to_string().chars().take(300).collect();
+    (path.to_owned(), short(a), short(b))
 }
 
 fn shuffle(objects: &mut [Value], seed: u64) {
