@@ -226,7 +226,7 @@ fn use_claims_elsewhere(
 /// The oldest first, then by name.
 fn sort_by_age(pods: &mut [PodRecord], cluster: &Cluster) {
     let namespace = |pod: &PodRecord| cluster.symbols.text(pod.namespace);
-    pods.sort_by(|a, b| {
+    pods.sort_unstable_by(|a, b| {
         let names = || namespace(a).cmp(namespace(b)).then_with(|| a.name.cmp(&b.name));
         a.created.cmp(&b.created).then_with(names)
     });

@@ -1,0 +1,77 @@
+//! What pending pods are told.
+
+use berth_decisions::Refusal;
+
+use super::aside::{observe, waiting};
+use super::*;
+
+/// What a pod's status is told to say of its place, as reason and message.
+fn told(effects: Vec<Effect>) -> Vec<(String, String)> {
+    let conditions = effects.into_iter().filter_map(|effect| {
+        let Effect::Write(_, write) = effect else { return None };
+        let Op::MergeStatus(patch) = write.op else { return None };
+        let all = patch["status"]["conditions"].as_array()?.clone();
+        all.into_iter().find(|condition| condition["type"] == "PodScheduled")
+    });
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    conditions.map(|condition| (text(&condition["reason"]), text(&condition["message"]))).collect()
+}
+
+/// The regression: three of 23 nodes were in nobody's reasons.
+#[test]
+fn nodes_that_a_command_has_tainted_are_counted_in_the_reasons() {
+    let mut core = at_rest(3);
+    for at in 0..2 {
+        let Object::Node(known) = node(at, 2, "2026-01-01T00:00:00Z") else { unreachable!("a node was made") };
+        let mut tainted = Node::clone(&known);
+        let taint = json!([{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]);
+        tainted.spec.as_mut().unwrap().taints = Some(typed(taint));
+        observe(&mut core, Object::from(tainted), start());
+    }
+    let mut tolerant = waiting("tolerant", "9");
+    if let Object::Pod(pod) = &mut tolerant {
+        let spec = Arc::make_mut(pod).spec.as_mut().unwrap();
+        spec.tolerations = Some(typed(json!([{"operator": "Exists"}])));
+    }
+    observe(&mut core, waiting("plain", "9"), start());
+    observe(&mut core, tolerant, start());
+    core.effects.clear();
+    let refusals = ["plain", "tolerant"].map(|name| Refusal {
+        objects: vec![berth_state::Key::new(berth_state::Kind::Pod, "default", name).with_uid(Some(name))],
+        reasons: vec![("Insufficient cpu".to_owned(), 1)],
+    });
+    core.explain(&refusals, start());
+    let messages: Vec<String> =
+        told(std::mem::take(&mut core.effects)).into_iter().map(|(_, message)| message).collect();
+    assert_eq!(
+        messages,
+        [
+            "0/3 nodes are available: 1 Insufficient cpu, \
+             2 node(s) had untolerated taint {karpenter.sh/disrupted: }.",
+            "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) are being removed.",
+        ]
+    );
+}
+
+/// The regression: only an Event told it.
+#[test]
+fn a_pod_whose_annotation_cannot_be_read_has_that_in_its_status() {
+    let mut core = at_rest(1);
+    let garbage = |name: &str, gates: Value| {
+        let mut pod = waiting(name, "1");
+        if let Object::Pod(pod) = &mut pod {
+            let pod = Arc::make_mut(pod);
+            let key = "scheduling.koordinator.sh/reservation-affinity".to_owned();
+            pod.metadata.annotations = Some([(key, "{not json".to_owned())].into());
+            pod.spec.as_mut().unwrap().scheduling_gates = typed(gates);
+        }
+        pod
+    };
+    core.effects.clear();
+    observe(&mut core, garbage("bad", json!([])), start());
+    observe(&mut core, garbage("gated", json!([{"name": "later"}])), start());
+    let told = told(std::mem::take(&mut core.effects));
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!(told[0].0, "SchedulerError");
+    assert!(told[0].1.contains("metadata.annotations[scheduling.koordinator.sh/reservation-affinity]"), "{told:?}");
+}
