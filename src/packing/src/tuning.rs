@@ -108,9 +108,12 @@ pub(crate) mod consolidation {
         pub(crate) const MOST_SORTS: usize = 500;
         /// Programs that are solved at most. Larger: closer bounds, and more work.
         pub(crate) const ROUNDS: usize = 60;
-        /// Steps of a knapsack's quick search, and relaxations of its exact one.
+        /// Steps of a knapsack's quick search.
         pub(crate) const STEPS: u32 = 2_000;
-        pub(crate) const NODES: u32 = 0;
+        /// Steps and relaxations of one that is searched to the end, and how many of these there are for each set of prices.
+        pub(crate) const EXACT_STEPS: u32 = 20_000;
+        pub(crate) const NODES: u32 = 2_000;
+        pub(crate) const MOST_EXACT: usize = 12;
         /// Patterns that are kept of a sort of bins.
         pub(crate) const MOST_PATTERNS: usize = 60;
         /// How far prices may go in a round, as a share of what they are, at most and at least.

@@ -7,11 +7,12 @@
 
 use good_lp::{Expression, ProblemVariables, Solution, SolverModel, Variable, clarabel, constraint, variable};
 
-use super::bound::{Relaxed, Sort};
+use super::bound::{Duals, Relaxed, RoomValue, Sort};
 use crate::pricing::{Pricer, PricingEffort, Query};
 use crate::problem::{BinType, Item, Problem};
+use crate::tuning::consolidation::ROUNDED;
 use crate::tuning::consolidation::patterns::{
-    BOX, CLOSE, LEAST_BOX, LP_TOLERANCE, MOST_PATTERNS, MOST_SORTS, NODES, ROUNDS, STEPS,
+    BOX, CLOSE, EXACT_STEPS, LEAST_BOX, LP_TOLERANCE, MOST_EXACT, MOST_PATTERNS, MOST_SORTS, NODES, ROUNDS, STEPS,
 };
 
 /// The items of a pattern, and how many of each.
@@ -20,6 +21,8 @@ type Items = Vec<(u32, u32)>;
 /// The knapsacks of all sorts of bins, and the patterns that they found.
 struct Knapsacks<'r> {
     relaxed: &'r Relaxed,
+    /// By sort: prices of resources, by which its room is bounded as well.
+    resources: Vec<Vec<f64>>,
     pricer: Pricer<'r>,
     /// By sort: how many of each item may come to one, where there is room for any.
     counts: Vec<Vec<u32>>,
@@ -35,18 +38,25 @@ struct Evaluated {
 }
 
 /// The best bound that prices near these are found to give; no less than `least`.
-pub(super) fn improved(relaxed: &Relaxed, start: Vec<f64>, least: f64) -> f64 {
+pub(super) fn improved(relaxed: &Relaxed, start: Duals, least: f64) -> f64 {
     let n_takers = relaxed.sorts.iter().filter(|sort| !sort.takes.is_empty()).count();
     if n_takers == 0 || n_takers > MOST_SORTS {
         return least;
     }
     let problem = problem_of(relaxed);
-    let mut knapsacks = Knapsacks::new(relaxed, &problem);
-    let mut centre = start;
+    let Duals { items: mut centre, resources } = start;
+    let mut knapsacks = Knapsacks::new(relaxed, &problem, resources);
     let first = knapsacks.evaluate(&centre);
     let (mut at_centre, mut best, mut width) = (first.bound, least.max(first.bound), BOX);
     for _ in 0..ROUNDS {
-        let Some((prices, hoped)) = knapsacks.solve(&centre, width) else { break };
+        let Some((prices, hoped)) = knapsacks.solve(&centre, width) else {
+            // What the solver makes nothing of is easier nearby.
+            if width <= LEAST_BOX {
+                break;
+            }
+            width = (width * 0.5).max(LEAST_BOX);
+            continue;
+        };
         let found = knapsacks.evaluate(&prices);
         best = best.max(found.bound);
         let gained = found.bound - at_centre;
@@ -87,7 +97,7 @@ fn problem_of(relaxed: &Relaxed) -> Problem {
 // === impl Knapsacks ===
 
 impl<'r> Knapsacks<'r> {
-    fn new(relaxed: &'r Relaxed, problem: &'r Problem) -> Self {
+    fn new(relaxed: &'r Relaxed, problem: &'r Problem, resources: Vec<Vec<f64>>) -> Self {
         let n_items = relaxed.whole_sizes.len();
         let counts = relaxed.sorts.iter().map(|sort| {
             let mut counts = vec![0; if sort.takes.is_empty() { 0 } else { n_items }];
@@ -100,34 +110,71 @@ impl<'r> Knapsacks<'r> {
         });
         let counts = counts.collect();
         let patterns = vec![Vec::new(); relaxed.sorts.len()];
-        Knapsacks { relaxed, pricer: Pricer::new(problem), counts, patterns }
+        let mut pricer = Pricer::new(problem);
+        for (bin, prices) in resources.iter().enumerate() {
+            pricer
+                .set_multipliers(bin, prices.iter().zip(&relaxed.scales).map(|(price, scale)| price / scale).collect());
+        }
+        Knapsacks { relaxed, resources, pricer, counts, patterns }
     }
 
     /// The bound that these prices give for certain, and the patterns that the program lacked there.
     fn evaluate(&mut self, prices: &[f64]) -> Evaluated {
         let mut n_new = 0;
-        let mut values = Vec::with_capacity(self.patterns.len());
-        for (bin, counts) in self.counts.iter().enumerate() {
-            if counts.is_empty() {
-                values.push(0.0);
-                continue;
+        let quick = PricingEffort { steps: STEPS, nodes: 0, slack: 1.0 };
+        let mut values: Vec<RoomValue> = Vec::with_capacity(self.patterns.len());
+        for bin in 0..self.patterns.len() {
+            values.push(self.search(bin, prices, quick, &mut n_new));
+        }
+        // All prices are scaled by the bin that is worth most for what it costs: that one is searched to the end.
+        let exact = PricingEffort { steps: EXACT_STEPS, nodes: NODES, slack: 1.0 };
+        let relaxed = self.relaxed;
+        let mut again = |bin: usize, values: &mut Vec<RoomValue>, n_new: &mut usize| {
+            let found = self.search(bin, prices, exact, n_new);
+            if let Some(value) = values.get_mut(bin) {
+                *value = RoomValue {
+                    at_most: found.at_most.min(value.at_most),
+                    found: found.found.max(value.found),
+                    is_final: true,
+                };
             }
-            let effort = PricingEffort { steps: STEPS, nodes: NODES, slack: 1.0 };
-            let found = self.pricer.best_pattern(Query { bin, prices, counts, threshold: 0.0, effort });
-            values.push(found.at_most);
-            let Some(known) = self.patterns.get_mut(bin) else { continue };
-            for items in std::iter::once(found.items).chain(found.others.into_iter().map(|(_, items)| items)) {
-                if !items.is_empty() && !known.contains(&items) {
-                    n_new += 1;
-                    known.push(items);
-                }
-            }
-            // Those that were found last say most of where prices are now.
-            if known.len() > MOST_PATTERNS {
-                known.drain(..known.len() - MOST_PATTERNS);
-            }
+        };
+        for _ in 0..MOST_EXACT {
+            let Some(bin) = relaxed.decisive(&values) else { break };
+            again(bin, &mut values, &mut n_new);
+        }
+        for bin in relaxed.doubts(prices, &values).into_iter().take(MOST_EXACT) {
+            again(bin, &mut values, &mut n_new);
         }
         Evaluated { bound: self.relaxed.sum(prices, &values), n_new }
+    }
+
+    /// What the room of a sort of bins is worth at these prices; keeps patterns that are new.
+    fn search(&mut self, bin: usize, prices: &[f64], effort: PricingEffort, n_new: &mut usize) -> RoomValue {
+        let Some(counts) = self.counts.get(bin).filter(|counts| !counts.is_empty()) else {
+            return RoomValue::default();
+        };
+        let found = self.pricer.best_pattern(Query { bin, prices, counts, threshold: 0.0, effort });
+        let by_resources = self
+            .relaxed
+            .sorts
+            .get(bin)
+            .map_or(f64::INFINITY, |sort| self.relaxed.room_value(sort, prices, self.resources.get(bin)));
+        let at_most = found.at_most.min(by_resources);
+        let value =
+            RoomValue { at_most, found: found.value, is_final: at_most <= found.value * (1.0 + 10.0 * ROUNDED) };
+        let Some(known) = self.patterns.get_mut(bin) else { return value };
+        for items in std::iter::once(found.items).chain(found.others.into_iter().map(|(_, items)| items)) {
+            if !items.is_empty() && !known.contains(&items) {
+                *n_new += 1;
+                known.push(items);
+            }
+        }
+        // Those that were found last say most of where prices are now.
+        if known.len() > MOST_PATTERNS {
+            known.drain(..known.len() - MOST_PATTERNS);
+        }
+        value
     }
 
     /// The best prices as far as these patterns go, within a box about `centre`, and the bound that they would give.

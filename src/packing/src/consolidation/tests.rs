@@ -3,6 +3,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::numbers::scrambled;
+use crate::{BinType, Budget, Item, Problem, search};
 
 const WORK: u64 = 10_000_000;
 
@@ -276,6 +277,81 @@ proptest! {
         let goes = problem.bins.iter().filter(|bin| bin.pool.is_some());
         let least: f64 = goes.map(|bin| bin.cost.min(problem.price * bin.disruption)).sum();
         prop_assert!((with_free - stays - least).abs() < 1e-4, "{with_free} {stays} {least}");
+    }
+}
+
+/// What it costs to empty these bins, with what is in them packed into rooms of the others and into new bins; `None` where
+/// no such packing was found.
+fn cost_of_emptying(problem: &Consolidation, offers: &[Offer], is_emptied: impl Fn(usize) -> bool) -> Option<f64> {
+    let mut counts = vec![0_u32; problem.items.len()];
+    let (mut cost, mut bins, mut stocks) = (0.0, Vec::new(), Vec::new());
+    let mut bin_type = |cost: f64, room: &[i64], admits: FixedBitSet, stock: Option<u32>| {
+        let draws = stock.map(|stock| {
+            stocks.push(f64::from(stock));
+            (stocks.len() - 1, 1.0)
+        });
+        bins.push(BinType {
+            cost,
+            bias: 0.0,
+            room: room.to_vec(),
+            admits,
+            draws: draws.into_iter().collect(),
+            loads: Vec::new(),
+        });
+    };
+    for (at, bin) in problem.bins.iter().enumerate() {
+        if is_emptied(at) {
+            cost += problem.price * bin.disruption;
+            bin.holds.iter().for_each(|(item, count)| counts[*item as usize] += count);
+        } else {
+            cost += bin.cost;
+            let admits = problem.items.iter().enumerate().filter(|(_, item)| item.admitted_by.contains(at));
+            bin_type(0.0, &bin.free, admits.map(|(item, _)| item).collect(), Some(1));
+        }
+    }
+    for offer in offers {
+        bin_type(offer.cost, &offer.room, offer.admits.clone(), offer.stock);
+    }
+    let items = problem.items.iter().zip(&counts);
+    let items =
+        items.map(|(item, count)| Item { count: *count, size: item.size.clone(), at_most: u32::MAX, load: 0.0 });
+    let packing = Problem { items: items.collect(), bins, stocks, ..Problem::default() };
+    let plan = search(&packing, &[], Budget::default()).plan;
+    let mut packed = vec![0_u32; counts.len()];
+    for (pattern, times) in &plan {
+        pattern.items.iter().for_each(|(item, count)| packed[*item as usize] += count * times);
+    }
+    (packed == counts).then(|| cost + packing.cost_of(&plan))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    /// Whatever bins are emptied, and however what was in them is packed, among others into new bins that do not all admit
+    /// all of it and of which some are few: that costs no less than the bound.
+    #[test]
+    fn no_packing_into_new_bins_costs_less_than_the_bound(
+        numbers in prop::collection::vec(0..u64::MAX, 80),
+        offers in prop::collection::vec((1..12_u32, 1..12_i64, 0..12_i64, 1..8_usize, prop::option::of(0..3_u32)), 1..5),
+    ) {
+        let problem = problem(&numbers);
+        let offer = |(cost, first, second, admits, stock): &(u32, i64, i64, usize, Option<u32>)| Offer {
+            cost: f64::from(*cost) * 0.5,
+            room: vec![*first, *second],
+            admits: (0..3).filter(|item| admits >> item & 1 == 1).collect(),
+            stock: *stock,
+            supply: None,
+        };
+        let offers: Vec<Offer> = offers.iter().map(offer).collect();
+        let bound = lower_bound(&problem, &offers);
+        let may_go = problem.bins.iter().enumerate().filter(|(_, bin)| bin.pool.is_some()).map(|(at, _)| at);
+        let may_go: Vec<usize> = may_go.collect();
+        for set in 0..1_u32 << may_go.len() {
+            let is_emptied = |at: usize| may_go.iter().position(|bin| *bin == at).is_some_and(|bit| set >> bit & 1 == 1);
+            if let Some(cost) = cost_of_emptying(&problem, &offers, is_emptied) {
+                prop_assert!(bound <= cost + 1e-9, "{bound} of {cost}: {set:b} {offers:?}");
+            }
+        }
     }
 }
 
