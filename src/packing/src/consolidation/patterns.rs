@@ -12,11 +12,19 @@ use crate::pricing::{Pricer, PricingEffort, Query};
 use crate::problem::{BinType, Item, Problem};
 use crate::tuning::consolidation::ROUNDED;
 use crate::tuning::consolidation::patterns::{
-    BOX, CLOSE, EXACT_STEPS, LEAST_BOX, LP_TOLERANCE, MOST_EXACT, MOST_PATTERNS, MOST_SORTS, NODES, ROUNDS, STEPS,
+    BOX, CLOSE, EXACT_STEPS, FIRST_BOX, IDLE_ROUNDS, LEAST_BOX, LP_TOLERANCE, MOST_EXACT, MOST_OTHERS, MOST_PATTERNS,
+    MOST_SORTS, NODES, ROUNDS, SLACK, STEPS,
 };
 
 /// The items of a pattern, and how many of each.
 type Items = Vec<(u32, u32)>;
+
+/// A pattern that the program knows.
+struct Known {
+    items: Items,
+    /// In how many programs since it said anything: in these another pattern of the bin was worth more.
+    idle: u32,
+}
 
 /// The knapsacks of all sorts of bins, and the patterns that they found.
 struct Knapsacks<'r> {
@@ -27,7 +35,7 @@ struct Knapsacks<'r> {
     /// By sort: how many of each item may come to one, where there is room for any.
     counts: Vec<Vec<u32>>,
     /// By sort.
-    patterns: Vec<Vec<Items>>,
+    patterns: Vec<Vec<Known>>,
 }
 
 /// What prices were found to give.
@@ -47,7 +55,7 @@ pub(super) fn improved(relaxed: &Relaxed, start: Duals, least: f64) -> f64 {
     let Duals { items: mut centre, resources } = start;
     let mut knapsacks = Knapsacks::new(relaxed, &problem, resources);
     let first = knapsacks.evaluate(&centre);
-    let (mut at_centre, mut best, mut width) = (first.bound, least.max(first.bound), BOX);
+    let (mut at_centre, mut best, mut width) = (first.bound, least.max(first.bound), FIRST_BOX);
     for _ in 0..ROUNDS {
         let Some((prices, hoped)) = knapsacks.solve(&centre, width) else {
             // What the solver makes nothing of is easier nearby.
@@ -109,7 +117,7 @@ impl<'r> Knapsacks<'r> {
             counts
         });
         let counts = counts.collect();
-        let patterns = vec![Vec::new(); relaxed.sorts.len()];
+        let patterns = relaxed.sorts.iter().map(|_| Vec::new()).collect();
         let mut pricer = Pricer::new(problem);
         for (bin, prices) in resources.iter().enumerate() {
             pricer
@@ -164,21 +172,19 @@ impl<'r> Knapsacks<'r> {
         let value =
             RoomValue { at_most, found: found.value, is_final: at_most <= found.value * (1.0 + 10.0 * ROUNDED) };
         let Some(known) = self.patterns.get_mut(bin) else { return value };
-        for items in std::iter::once(found.items).chain(found.others.into_iter().map(|(_, items)| items)) {
-            if !items.is_empty() && !known.contains(&items) {
+        // The others become better towards the last.
+        let others = found.others.into_iter().rev().take(MOST_OTHERS).map(|(_, items)| items);
+        for items in std::iter::once(found.items).chain(others) {
+            if !items.is_empty() && known.iter().all(|known| known.items != items) {
                 *n_new += 1;
-                known.push(items);
+                known.push(Known { items, idle: 0 });
             }
-        }
-        // Those that were found last say most of where prices are now.
-        if known.len() > MOST_PATTERNS {
-            known.drain(..known.len() - MOST_PATTERNS);
         }
         value
     }
 
     /// The best prices as far as these patterns go, within a box about `centre`, and the bound that they would give.
-    fn solve(&self, centre: &[f64], width: f64) -> Option<(Vec<f64>, f64)> {
+    fn solve(&mut self, centre: &[f64], width: f64) -> Option<(Vec<f64>, f64)> {
         let relaxed = self.relaxed;
         let mut variables = ProblemVariables::new();
         // An item whose price is nothing may get one, as small as prices are.
@@ -204,7 +210,7 @@ impl<'r> Knapsacks<'r> {
         for (sort, patterns) in relaxed.sorts.iter().zip(&self.patterns) {
             let room = (!patterns.is_empty()).then(|| variables.add(variable().min(0.0)));
             for pattern in patterns {
-                let mut over = worth(pattern);
+                let mut over = worth(&pattern.items);
                 if let Some(room) = room {
                     over.add_mul(-1.0, room);
                 }
@@ -242,8 +248,30 @@ impl<'r> Knapsacks<'r> {
         let solution = model.solve().ok()?;
         let value = |variable: &Variable| Some(solution.value(*variable)).filter(|value| value.is_finite());
         let hoped = solution.eval(gain) + self.standing_cost();
-        let prices = prices.iter().map(|price| value(price).map(|value| value.max(0.0))).collect::<Option<_>>()?;
+        let prices: Vec<f64> =
+            prices.iter().map(|price| value(price).map(|value| value.max(0.0))).collect::<Option<_>>()?;
+        self.forget_idle(&prices);
         hoped.is_finite().then_some((prices, hoped))
+    }
+
+    /// Leaves out patterns that have not said anything for long, so that the program stays small and knows all that does.
+    fn forget_idle(&mut self, prices: &[f64]) {
+        let worth = |known: &Known| -> f64 {
+            let worth =
+                |(item, count): &(u32, u32)| prices.get(*item as usize).copied().unwrap_or(0.0) * f64::from(*count);
+            known.items.iter().map(worth).sum()
+        };
+        for patterns in &mut self.patterns {
+            let most = patterns.iter().map(worth).fold(0.0, f64::max);
+            for known in patterns.iter_mut() {
+                known.idle = if worth(known) < most * (1.0 - SLACK) { known.idle + 1 } else { 0 };
+            }
+            patterns.retain(|known| known.idle < IDLE_ROUNDS);
+            if patterns.len() > MOST_PATTERNS {
+                patterns.sort_by_key(|known| known.idle);
+                patterns.truncate(MOST_PATTERNS);
+            }
+        }
     }
 
     /// What bins cost that stay in any case.
