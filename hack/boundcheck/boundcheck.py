@@ -147,7 +147,8 @@ def solve_disruption(seed, berth, seconds):
         return found, [], True
     found += check(name, least, end, None) + check(name, reached, None, bound)
     kind = "with limits" if any(pool["limits"] for pool in case["pools"]) else "without limits"
-    is_exact = not any(pool["weight"] for pool in case["pools"])
+    # Of nodes on reservations list prices decide, as a slot that comes free is worth something to others.
+    is_exact = not any(pool["weight"] for pool in case["pools"]) and not any(node["reservation"] for node in case["nodes"])
     return found, [(f"--disrupt, {kind}", reached, end if is_exact else None, bound, False)], False
 
 

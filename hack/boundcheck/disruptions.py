@@ -32,9 +32,16 @@ def random_case(rng):
     if len(pools) > 1 and rng.random() < 0.5:
         pools[1]["weight"] = 10
     nodes = []
-    for at in range(rng.randint(2, 6)):
-        of, room = rng.randrange(len(types)), None
+    is_alike = rng.random() < 0.3
+    for at in range(rng.randint(2, 8 if is_alike else 6)):
+        if is_alike and nodes and rng.random() < 0.7:
+            nodes.append(rng.choice(nodes) | {"name": f"n{at}", "keep": None})
+            continue
+        of = rng.randrange(len(types))
         one = types[of]
+        pool = rng.randrange(len(pools))
+        mine = [slot["name"] for slot in slots if slot["type"] == of and pools[pool]["slots"]]
+        reservation = rng.choice(mine) if mine and rng.random() < 0.5 else None
         holds, room = [0] * len(apps), [one["cpu"], one["memory"], one["pods"]]
         for _ in range(rng.choice([0, 1, 2, 3, 4, 6])):
             index = rng.randrange(len(apps))
@@ -43,8 +50,8 @@ def random_case(rng):
             if all(need <= there for need, there in zip(size, room)) and not (app["apart"] and holds[index]):
                 holds[index] += 1
                 room = [there - need for need, there in zip(size, room)]
-        nodes.append({"name": f"n{at}", "type": of, "pool": rng.randrange(len(pools)), "holds": holds, "room": room,
-                      "keep": rng.choice([None] * 8 + ["node", "pod"])})
+        nodes.append({"name": f"n{at}", "type": of, "pool": pool, "holds": holds, "room": room,
+                      "reservation": reservation, "keep": rng.choice([None] * 8 + ["node", "pod"])})
     for at, pool in enumerate(pools):
         there = [types[node["type"]]["cpu"] / 1000 for node in nodes if node["pool"] == at]
         if rng.random() < 0.35:
@@ -100,7 +107,9 @@ def manifests(case):
         room = {"cpu": f"{one['cpu']}m", "memory": f"{one['memory']}Mi", "pods": str(one["pods"])}
         items.append({"apiVersion": "v1", "kind": "Node", "metadata": {
             "name": node["name"], "annotations": {KEEP: "true"} if node["keep"] == "node" else {}, "labels": {
-                "karpenter.sh/nodepool": case["pools"][node["pool"]]["name"], CAPACITY: "on-demand", ZONE: "zone-a",
+                "karpenter.sh/nodepool": case["pools"][node["pool"]]["name"], ZONE: "zone-a",
+                CAPACITY: "reserved" if node["reservation"] else "on-demand",
+                **({RESERVATION: node["reservation"]} if node["reservation"] else {}),
                 "karpenter.sh/initialized": "true", "karpenter.sh/registered": "true", "kubernetes.io/arch": "amd64",
                 "kubernetes.io/os": "linux", "kubernetes.io/hostname": node["name"],
                 "node.kubernetes.io/instance-type": one["name"]}},
@@ -139,7 +148,8 @@ def least(case, seconds, beside):
     apps, types, program = case["apps"], case["types"], Program()
     sizes = [[app["cpu"], app["memory"], 1] for app in apps]
     totals = [sum(node["holds"][at] for node in case["nodes"]) for at in range(len(apps))]
-    of_app, limits, slots = [{} for _ in apps], {}, {}
+    of_app, limits, slots, left = [{} for _ in apps], {}, {}, {}
+    cost_of = lambda node: 0.0 if node["reservation"] else types[node["type"]]["price"]
 
     def count(pool, one, uses, times=1):
         for name, limit in case["pools"][pool]["limits"].items():
@@ -152,7 +162,7 @@ def least(case, seconds, beside):
         allows = lambda filling, node=node: all(
             not app["apart"] or not more or held + more <= 1 for app, held, more in zip(apps, node["holds"], filling))
         for filling in [tuple([0] * len(apps)), *fillings(others, sizes, node["room"], allows)]:
-            uses = program.variable(one["price"], upper=1)
+            uses = program.variable(cost_of(node), upper=1)
             mine[uses] = 1
             for at, (held, more) in enumerate(zip(node["holds"], filling)):
                 if held + more:
@@ -162,7 +172,10 @@ def least(case, seconds, beside):
         if not stays(case, node):
             # Empty nodes go at any price.
             disrupted = 1 + sum(node["holds"]) if any(node["holds"]) else 0
-            mine[program.variable(case["price"] * disrupted, upper=1)] = 1
+            goes = program.variable(case["price"] * disrupted, upper=1)
+            mine[goes] = 1
+            # Its slot is free then.
+            left.setdefault(node["reservation"], []).append(goes)
         program.row(mine, 1, 1)
     if beside:
         always = program.variable(0.0, upper=1)
@@ -186,7 +199,7 @@ def least(case, seconds, beside):
                     of_app[app][uses] = n
             count(pool, one, uses)
             if reservation:
-                slots.setdefault(reservation, (free, {}))[1][uses] = 1
+                slots.setdefault(reservation, (free, {goes: -1 for goes in left.get(reservation, [])}))[1][uses] = 1
     for terms, total in zip(of_app, totals):
         program.row(terms, total, total)
     for limit, terms in itertools.chain(limits.values(), slots.values()):

@@ -107,13 +107,21 @@ pub(crate) mod consolidation {
         /// Sorts of bins above which it is not tried: of many bins, parts make little difference, and it would take long.
         pub(crate) const MOST_SORTS: usize = 500;
         /// Programs that are solved at most. Larger: closer bounds, and more work.
-        pub(crate) const ROUNDS: usize = 60;
-        /// Steps of a knapsack's quick search, and relaxations of its exact one.
+        pub(crate) const ROUNDS: usize = 32;
+        /// Steps of a knapsack's quick search.
         pub(crate) const STEPS: u32 = 2_000;
-        pub(crate) const NODES: u32 = 0;
-        /// Patterns that are kept of a sort of bins.
-        pub(crate) const MOST_PATTERNS: usize = 60;
-        /// How far prices may go in a round, as a share of what they are, at most and at least.
+        /// Steps and relaxations of one that is searched to the end, and how many of these there are for each set of prices.
+        pub(crate) const EXACT_STEPS: u32 = 20_000;
+        pub(crate) const NODES: u32 = 2_000;
+        pub(crate) const MOST_EXACT: usize = 12;
+        /// Patterns that are kept of a sort of bins, and those of one knapsack beside the best.
+        pub(crate) const MOST_PATTERNS: usize = 300;
+        pub(crate) const MOST_OTHERS: usize = 4;
+        /// A pattern that is worth less than the best by this share says nothing; after so many rounds it is forgotten.
+        pub(crate) const SLACK: f64 = 0.005;
+        pub(crate) const IDLE_ROUNDS: u32 = 8;
+        /// How far prices may go in a round, as a share of what they are: at first, at most and at least.
+        pub(crate) const FIRST_BOX: f64 = 0.05;
         pub(crate) const BOX: f64 = 0.5;
         pub(crate) const LEAST_BOX: f64 = 0.01;
         /// Prices are good where the program hopes for no more than this beside what is certain, relative.

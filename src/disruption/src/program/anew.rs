@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use berth_model::{Cluster, PodSpec};
-use berth_packing::{BinType, Budget, ExistingNode, Item, Offer, Problem, prices};
+use berth_packing::{BinType, Budget, Consolidation, ExistingNode, Item, Offer, Problem, prices};
 
 use super::offers::offers;
 use super::{MOST_CELLS, Program};
@@ -81,6 +81,26 @@ impl Program {
         for (((item, price), count), has_any) in problem.items.iter_mut().zip(prices).zip(counts).zip(has_any) {
             item.anew = (has_any && count > 0 && price.is_finite()).then_some(price.max(0.0));
         }
+        self.packing = packing;
+    }
+
+    /// The same program where pods cost on new nodes what they cost there if only so many of each sort come: pods that are few
+    /// share nodes less well than all that could move. `None` where that changes nothing.
+    pub(super) fn priced_for(&self, anew: &[u32]) -> Option<Consolidation> {
+        let mut packing = self.packing.clone();
+        for (item, count) in packing.items.iter_mut().zip(anew) {
+            item.count = *count;
+        }
+        let prices = prices(&packing, BUDGET)?;
+        let mut problem = self.problem.clone();
+        let mut has_changed = false;
+        for ((item, price), count) in problem.items.iter_mut().zip(prices).zip(anew) {
+            if let Some(known) = item.anew.as_mut().filter(|_| *count > 0 && price.is_finite()) {
+                has_changed |= (*known - price).abs() > f64::EPSILON * known.abs();
+                *known = price.max(0.0);
+            }
+        }
+        has_changed.then_some(problem)
     }
 
     /// Free slots are bins that stand, cost nothing, and stay. A slot that may be launched in several ways, as by several

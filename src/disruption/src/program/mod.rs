@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 use berth_decisions::ExpectedNodes;
 use berth_model::{BoundPod, Cluster, Labels, MemberKind, Node, PodSpec, Sym};
-use berth_packing::{Consolidated, Consolidation, ExistingNode, Movable, consolidate};
+use berth_packing::{Consolidated, Consolidation, ExistingNode, Movable, Problem, consolidate};
 use berth_scheduling::filter;
 use berth_state::{State, is_remade};
 use fixedbitset::FixedBitSet;
@@ -42,9 +42,14 @@ const LEAST_PRICE: f64 = 1e-6;
 /// A pod that moves, and the node that it moves to, by name.
 pub(crate) type Move = (Box<str>, String);
 
+/// The same in a second round, whose prices are those of the pods that the first one would launch nodes for.
+const MARGINS_AGAIN: [f64; 3] = [0.0, 0.02, 0.05];
+
 /// The program of a cluster.
 pub(crate) struct Program {
     problem: Consolidation,
+    /// New nodes for all pods that could move, from which their prices are.
+    packing: Problem,
     /// By bin: the node's name.
     names: Vec<String>,
     work: u64,
@@ -95,6 +100,7 @@ impl Program {
         let mut sorts = Sorts::new(cluster);
         let mut program = Program {
             problem: Consolidation::default(),
+            packing: Problem::default(),
             work: if options.only_now { WORK_NOW } else { WORK },
             margins: &MARGINS_NOW,
             names: Vec::new(),
@@ -162,17 +168,29 @@ impl Program {
         let has_new =
             self.problem.bins.len() > self.names.len() || self.problem.items.iter().any(|item| item.anew.is_some());
         let mut with_new = Vec::new();
+        let mut first: Option<Vec<u32>> = None;
         for margin in self.margins.iter().filter(|_| has_new) {
-            let mut problem = self.problem.clone();
-            for price in problem.items.iter_mut().filter_map(|item| item.anew.as_mut()) {
-                *price *= 1.0 + margin;
-            }
-            let leaving = self.leaving(consolidate(&problem, Some(&without), self.work));
-            if leaving.iter().any(|leaving| leaving.launches) && !with_new.contains(&leaving) {
-                with_new.push(leaving);
+            let found = consolidate(&dearer(&self.problem, *margin), Some(&without), self.work);
+            first.get_or_insert_with(|| found.anew.clone());
+            self.propose(found, &mut with_new);
+        }
+        // Where there is time for more than one proposal, and a first one that launches.
+        let first = first.filter(|anew| self.margins.len() > 1 && anew.iter().any(|count| *count > 0));
+        if let Some(problem) = first.and_then(|anew| self.priced_for(&anew)) {
+            for margin in MARGINS_AGAIN {
+                let found = consolidate(&dearer(&problem, margin), Some(&without), self.work);
+                self.propose(found, &mut with_new);
             }
         }
         (self.leaving(without), with_new)
+    }
+
+    /// Keeps what launches nodes and is not proposed yet.
+    fn propose(&self, found: Consolidated, proposals: &mut Vec<Vec<Leaving>>) {
+        let leaving = self.leaving(found);
+        if leaving.iter().any(|leaving| leaving.launches) && !proposals.contains(&leaving) {
+            proposals.push(leaving);
+        }
     }
 
     fn leaving(&self, Consolidated { emptied, moved, .. }: Consolidated) -> Vec<Leaving> {
@@ -200,6 +218,15 @@ impl Program {
         }
         leaving
     }
+}
+
+/// A program in which pods cost more on new nodes, by a share.
+fn dearer(problem: &Consolidation, margin: f64) -> Consolidation {
+    let mut problem = problem.clone();
+    for price in problem.items.iter_mut().filter_map(|item| item.anew.as_mut()) {
+        *price *= 1.0 + margin;
+    }
+    problem
 }
 
 /// By node: the specs of pending pods that are expected there, whose room is nobody else's.

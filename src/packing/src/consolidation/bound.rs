@@ -39,9 +39,19 @@ pub fn lower_bound(problem: &Consolidation, offers: &[Offer]) -> f64 {
     let solved = relaxed.solve().unwrap_or_default();
     let mut least = relaxed.value(&Duals::default()).max(relaxed.value(&solved));
     if !solved.items.is_empty() {
-        least = patterns::improved(&relaxed, solved.items, least);
+        least = patterns::improved(&relaxed, solved, least);
     }
     least - ROUNDED * least.abs()
+}
+
+/// What the items that come to a bin are worth at most, at some prices.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct RoomValue {
+    pub(super) at_most: f64,
+    /// What a pattern that was found is worth.
+    pub(super) found: f64,
+    /// Whether that was searched to the end.
+    pub(super) is_final: bool,
 }
 
 /// A bin, new or existing, or several that are alike.
@@ -60,6 +70,8 @@ pub(super) struct Sort {
 }
 
 pub(super) struct Relaxed {
+    /// By resource: the largest room.
+    pub(super) scales: Vec<f64>,
     /// Sizes by item, in shares of the largest room, and as they are.
     sizes: Vec<Vec<f64>>,
     pub(super) whole_sizes: Vec<Vec<i64>>,
@@ -72,9 +84,9 @@ pub(super) struct Relaxed {
 
 /// Dual prices of items, and by bin those of its resources.
 #[derive(Default)]
-struct Duals {
-    items: Vec<f64>,
-    resources: Vec<Vec<f64>>,
+pub(super) struct Duals {
+    pub(super) items: Vec<f64>,
+    pub(super) resources: Vec<Vec<f64>>,
 }
 
 /// What makes bins alike.
@@ -90,6 +102,11 @@ struct Alike<'p> {
 }
 
 impl Sort {
+    /// By how much prices of items are lower where the room of a new bin of which there are any number is worth so much.
+    fn scale_at(&self, value: RoomValue) -> f64 {
+        if self.is_new && self.stock.is_none() && value.at_most > self.cost { self.cost / value.at_most } else { 1.0 }
+    }
+
     /// Whether it has room for more than so many items of a size, fractions allowed.
     fn has_room_for_more(&self, times: f64, size: &[f64]) -> bool {
         size.iter().zip(&self.room).all(|(need, room)| need * times < *room - 1e-9)
@@ -188,7 +205,7 @@ impl Relaxed {
         let dearest = problem.bins.iter().map(|bin| bin.cost + problem.price * bin.disruption).sum::<f64>() + 1.0;
         let sizes = problem.items.iter().map(|item| in_shares(&item.size)).collect();
         let whole_sizes = problem.items.iter().map(|item| item.size.clone()).collect();
-        Relaxed { sizes, whole_sizes, sorts, stocks, dearest }
+        Relaxed { scales, sizes, whole_sizes, sorts, stocks, dearest }
     }
 
     /// Good prices, by the dual of the linear program. `None` where it is too large, or the solver finds none; and where there
@@ -281,30 +298,44 @@ impl Relaxed {
 
     /// The bound that prices of items give.
     fn value(&self, duals: &Duals) -> f64 {
-        let room_values: Vec<f64> = self
-            .sorts
-            .iter()
-            .enumerate()
-            .map(|(at, sort)| self.room_value(sort, &duals.items, duals.resources.get(at)))
-            .collect();
+        let value = |(at, sort): (usize, &Sort)| RoomValue {
+            at_most: self.room_value(sort, &duals.items, duals.resources.get(at)),
+            ..RoomValue::default()
+        };
+        let room_values: Vec<RoomValue> = self.sorts.iter().enumerate().map(value).collect();
         self.sum(&duals.items, &room_values)
     }
 
     /// The bound that prices of items give, where the room of each sort is worth no more than so much at them.
-    pub(super) fn sum(&self, prices: &[f64], room_values: &[f64]) -> f64 {
-        // The room of a new bin of unlimited stock has no higher value than the bin costs.
-        let unlimited = self.sorts.iter().zip(room_values).filter(|(sort, _)| sort.is_new && sort.stock.is_none());
-        let scale = unlimited.filter(|(sort, value)| **value > sort.cost).map(|(sort, value)| sort.cost / value);
-        let scale = scale.fold(1.0, f64::min);
-        let price = |item: u32| scale * prices.get(item as usize).copied().unwrap_or(0.0);
+    pub(super) fn sum(&self, prices: &[f64], room_values: &[RoomValue]) -> f64 {
+        // The room of a new bin of unlimited stock has no higher value than the bin costs: else prices of what it takes are
+        // lower by that share.
+        let mut scales = vec![1.0_f64; prices.len()];
+        for (sort, value) in self.sorts.iter().zip(room_values) {
+            let scale = sort.scale_at(*value);
+            if scale < 1.0 {
+                for (item, _) in &sort.takes {
+                    scales.get_mut(*item as usize).into_iter().for_each(|known| *known = known.min(scale));
+                }
+            }
+        }
+        let scale_of = |item: u32| scales.get(item as usize).copied().unwrap_or(1.0);
+        let price = |item: u32| scale_of(item) * prices.get(item as usize).copied().unwrap_or(0.0);
+        // No item in a room has a higher scale than the highest there.
+        let room_values: Vec<f64> = self
+            .sorts
+            .iter()
+            .zip(room_values)
+            .map(|(sort, value)| value.at_most * sort.takes.iter().map(|(item, _)| scale_of(*item)).fold(0.0, f64::max))
+            .collect();
         // One more of a stock saves the most by which the value of such a bin exceeds its cost.
         let mut scarce = vec![0.0_f64; self.stocks.len()];
-        for (sort, value) in self.sorts.iter().zip(room_values).filter(|(sort, _)| sort.is_new) {
-            let over = scale * value - sort.cost;
+        for (sort, value) in self.sorts.iter().zip(&room_values).filter(|(sort, _)| sort.is_new) {
+            let over = value - sort.cost;
             sort.stock.and_then(|at| scarce.get_mut(at)).into_iter().for_each(|most| *most = most.max(over));
         }
-        let least = self.sorts.iter().zip(room_values).map(|(sort, value)| {
-            let stays = sort.cost - scale * value;
+        let least = self.sorts.iter().zip(&room_values).map(|(sort, value)| {
+            let stays = sort.cost - value;
             match (&sort.holds, sort.is_new) {
                 (Some((disruption, holds)), _) => {
                     let items: f64 = holds.iter().map(|(item, count)| price(*item) * f64::from(*count)).sum();
@@ -318,8 +349,35 @@ impl Relaxed {
         least.sum::<f64>() - self.stocks.iter().zip(&scarce).map(|(stock, scarce)| stock * scarce).sum::<f64>()
     }
 
+    /// Of new bins of unlimited stock, the one whose value lowers prices most, if it may be worth less than is known.
+    pub(super) fn decisive(&self, room_values: &[RoomValue]) -> Option<usize> {
+        let scales = self.sorts.iter().zip(room_values).map(|(sort, value)| sort.scale_at(*value));
+        let (at, _) = scales.enumerate().filter(|(_, scale)| *scale < 1.0).min_by(|(_, a), (_, b)| a.total_cmp(b))?;
+        room_values.get(at).is_some_and(|value| !value.is_final).then_some(at)
+    }
+
+    /// By how much the bound may be better were it known what the room of each sort is worth, those first that matter most.
+    pub(super) fn doubts(&self, prices: &[f64], room_values: &[RoomValue]) -> Vec<usize> {
+        let price = |item: u32| prices.get(item as usize).copied().unwrap_or(0.0);
+        let doubt = |(sort, value): (&Sort, &RoomValue)| {
+            let least = |value: f64| match &sort.holds {
+                Some((disruption, holds)) => {
+                    let items: f64 = holds.iter().map(|(item, count)| price(*item) * f64::from(*count)).sum();
+                    (sort.cost - value).min(disruption + items)
+                }
+                None if sort.is_new => (sort.cost - value).min(0.0),
+                None => -value,
+            };
+            if value.is_final { 0.0 } else { sort.count * (least(value.found) - least(value.at_most)) }
+        };
+        let doubts = self.sorts.iter().zip(room_values).map(doubt);
+        let mut doubts: Vec<(usize, f64)> = doubts.enumerate().filter(|(_, doubt)| *doubt > 0.0).collect();
+        doubts.sort_by(|(a, x), (b, y)| y.total_cmp(x).then(a.cmp(b)));
+        doubts.into_iter().map(|(at, _)| at).collect()
+    }
+
     /// What the items in a bin come to at most, at these dual prices.
-    fn room_value(&self, sort: &Sort, prices: &[f64], resources: Option<&Vec<f64>>) -> f64 {
+    pub(super) fn room_value(&self, sort: &Sort, prices: &[f64], resources: Option<&Vec<f64>>) -> f64 {
         let price = |item: u32| prices.get(item as usize).copied().unwrap_or(0.0);
         let size = |item: u32| self.sizes.get(item as usize).map_or(&[][..], Vec::as_slice);
         let dear = || sort.takes.iter().copied().filter(|(item, _)| price(*item) > 0.0);

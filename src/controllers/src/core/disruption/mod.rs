@@ -331,7 +331,14 @@ impl Core {
             let size = self.view.nodes.len().saturating_add(self.view.pods.len());
             let begins = found.commands.iter().filter(|command| command.batch == 0);
             let saved = begins.map(|command| command.savings).sum();
-            let looked = Looked { what_ifs: found.what_ifs, size, saved, cost: found.hourly_cost };
+            let looked = Looked {
+                what_ifs: found.what_ifs,
+                size,
+                n_nodes: self.view.nodes.len(),
+                is_cut_off: found.is_cut_off,
+                saved,
+                cost: found.hourly_cost,
+            };
             self.disrupting.rest.after_look(looked, pace.get(), now);
         }
         let eligible = measure::eligible(&found);

@@ -25,8 +25,11 @@ const MUCH: i128 = 5;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Looked {
     pub(super) what_ifs: usize,
-    /// Nodes and pods that each what-if looked at.
+    /// Nodes and pods that each what-if looked at, and the nodes alone.
     pub(super) size: usize,
+    pub(super) n_nodes: usize,
+    /// Whether it ended before all was asked about.
+    pub(super) is_cut_off: bool,
     /// What is saved an hour by what begins now, and what all nodes cost.
     pub(super) saved: Money,
     pub(super) cost: Money,
@@ -46,8 +49,14 @@ pub(super) struct Rest {
 // === impl Looked ===
 
 impl Looked {
+    /// A look that was cut off answers for as many nodes as it had what-ifs, however many there are.
     fn saves_much(self) -> bool {
-        let share = self.cost.pico().saturating_mul(MUCH);
+        let part = if self.is_cut_off { self.what_ifs.min(self.n_nodes) } else { self.n_nodes };
+        let cost = match (i128::try_from(part), i128::try_from(self.n_nodes)) {
+            (Ok(part), Ok(all)) if part < all => (self.cost.pico() / all).saturating_mul(part),
+            _ => self.cost.pico(),
+        };
+        let share = cost.saturating_mul(MUCH);
         self.saved > Money::ZERO && self.saved.pico().saturating_mul(100) >= share
     }
 }
@@ -81,7 +90,8 @@ mod tests {
     use super::*;
 
     fn looked(what_ifs: usize, size: usize) -> Looked {
-        Looked { what_ifs, size, saved: Money::ZERO, cost: Money::from_pico(100_000) }
+        let cost = Money::from_pico(100_000);
+        Looked { what_ifs, size, n_nodes: size / 4, is_cut_off: false, saved: Money::ZERO, cost }
     }
 
     #[test]
@@ -108,6 +118,21 @@ mod tests {
         let nothing = Looked { cost: Money::ZERO, ..looked(2, 800) };
         rest.after_look(nothing, 100, now);
         assert_eq!(rest.until, Some(after(now, Duration::from_secs(60))), "where nodes cost nothing, nothing is much");
+    }
+
+    #[test]
+    fn a_look_that_was_cut_off_saves_much_for_the_nodes_that_it_asked_about() {
+        let (mut rest, now) = (Rest::default(), Timestamp::UNIX_EPOCH);
+        let whole = Looked { saved: Money::from_pico(500), ..looked(20, 800) };
+        rest.after_look(whole, 100, now);
+        assert!(rest.until > Some(now), "a whole look that saves half of a hundredth");
+        // A tenth of the nodes.
+        rest.after_look(Looked { is_cut_off: true, ..whole }, 100, now);
+        assert_eq!(rest.until, Some(now));
+        rest.after_look(Looked { is_cut_off: true, saved: Money::from_pico(499), ..whole }, 100, now);
+        assert!(rest.until > Some(now));
+        rest.after_look(Looked { n_nodes: 0, is_cut_off: true, saved: Money::ZERO, ..whole }, 100, now);
+        assert!(rest.until > Some(now), "nothing is not much");
     }
 
     #[test]
