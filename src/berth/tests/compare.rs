@@ -154,6 +154,61 @@ fn a_change_of_what_pods_ask_for_makes_those_anew_that_run() {
     }
 }
 
+/// The regression: a change that lets a rollout go on which the cluster holds back was not seen.
+#[test]
+fn a_change_that_lets_a_rollout_go_on_makes_pods_anew() {
+    let set = |cpu: u32| {
+        let owner = "ownerReferences: [{apiVersion: apps/v1, kind: Deployment, name: web, uid: d, controller: true}]";
+        let labelled = "labels: {app: web, pod-template-hash: abc}";
+        deployment("web", 2, cpu)
+            .replace("kind: Deployment", "kind: ReplicaSet")
+            .replace("metadata: {name: web}", &format!("metadata: {{name: web-abc, {owner}}}"))
+            .replace("labels: {app: web}", labelled)
+    };
+    let paused = deployment("web", 2, 2).replace("replicas: 2", "replicas: 2\n  paused: true");
+    let cluster = [node("n1", "small", 2, ""), paused, set(1), rolled(2, "n1")].concat();
+    let revision = "controller-revision-hash: old";
+    let owner = "ownerReferences: [{apiVersion: apps/v1, kind: StatefulSet, name: db, uid: s, controller: true}]";
+    let member = |i: u32| running(&format!("db-{i}"), "n1", &format!(", labels: {{app: db, {revision}}}, {owner}"));
+    let members = |partition: u32| {
+        let strategy = format!("replicas: 2\n  updateStrategy: {{rollingUpdate: {{partition: {partition}}}}}");
+        deployment("db", 2, 2).replace("kind: Deployment", "kind: StatefulSet").replace("replicas: 2", &strategy)
+    };
+    let status = "status: {updateRevision: new, currentRevision: old, replicas: 2}\n";
+    let cluster = [cluster, members(2), status.to_owned(), member(0), member(1)].concat();
+    for (name, change, n) in [
+        ("unpaused", deployment("web", 2, 2), 2),
+        ("back", deployment("web", 2, 1), 0),
+        ("partition", members(1), 1),
+        ("same", members(2), 0),
+    ] {
+        let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("on-{}-{name}", std::process::id()));
+        std::fs::write(&file, change).unwrap();
+        let plan = plan_json(&cluster, &["--instance-types", &catalogue("on"), "--diff", &file.display().to_string()]);
+        assert_eq!(plan["diff"]["after"]["pods"], n, "{name}: {}", plan["diff"]);
+    }
+}
+
+/// The regression: pods were planned from the template that a paused Deployment does not roll out, and pods that go were told to
+/// be made anew.
+#[test]
+fn what_a_change_makes_anew_and_lets_go_is_told_apart() {
+    let cluster = [node("n1", "small", 2, ""), deployment("web", 2, 1), rolled(2, "n1")].concat();
+    let change = |name: &str, manifest: &str| {
+        let file =
+            std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("told-{}-{name}", std::process::id()));
+        std::fs::write(&file, manifest).unwrap();
+        plan(&cluster, &["--instance-types", &catalogue("told"), "--diff", &file.display().to_string(), "-o", "json"])
+    };
+    let told = change("fewer", &deployment("web", 1, 2)).stderr;
+    assert!(told.contains("makes 1 of its pods anew") && told.contains("lets 1 of its pods go"), "{told}");
+    let paused = deployment("web", 3, 2).replace("replicas: 3", "replicas: 3\n  paused: true");
+    let run = change("paused", &paused);
+    let found: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+    let asked = &found["nodeClaims"][0]["requests"]["cpu"];
+    assert_eq!((&found["diff"]["after"]["pods"], asked), (&1.into(), &"1".into()), "{}", run.stderr);
+}
+
 #[test]
 fn a_change_that_wants_fewer_pods_makes_room() {
     let cluster = [node("n1", "small", 2, ""), deployment("web", 2, 1), rolled(2, "n1")].concat();

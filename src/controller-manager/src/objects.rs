@@ -71,6 +71,7 @@ pub(crate) struct Meta {
     pub(crate) finalizers: Vec<String>,
     pub(crate) creation_timestamp: Option<Time>,
     pub(crate) deletion_timestamp: Option<Time>,
+    pub(crate) deletion_grace_period_seconds: Option<i64>,
 }
 
 fn shared<'de, T: Deserialize<'de>, D: Deserializer<'de>>(reader: D) -> Result<Arc<T>, D::Error> {

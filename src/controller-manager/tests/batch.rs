@@ -191,6 +191,33 @@ async fn an_index_whose_pod_is_deleted_after_it_succeeded_stays_completed() {
     assert_eq!(world.pods().await.len(), 1);
 }
 
+/// The regression: pods of the lowest indexes went, and those beyond the last one ran on.
+#[tokio::test(start_paused = true)]
+async fn an_indexed_job_that_shrinks_keeps_the_indexes_that_it_wants() {
+    let world = World::new();
+    job(&world, &json!({"completions": 4, "parallelism": 4, "completionMode": "Indexed"})).await;
+    world.patch("jobs/default/j", &json!({"spec": {"completions": 2, "parallelism": 2}})).await;
+    world.settle().await;
+    let live = world.pods().await.into_iter().filter(is_live);
+    let index = |pod: Value| pod["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"].clone();
+    let mut left: Vec<Value> = live.map(index).collect();
+    left.sort_by_key(ToString::to_string);
+    assert_eq!(left, ["0", "1"]);
+}
+
+/// The regression: the wait was counted from the end of the grace period.
+#[tokio::test(start_paused = true)]
+async fn a_job_whose_pod_is_deleted_waits_from_when_that_was_asked_for() {
+    let world = World::new();
+    world.node("n1", &json!({})).await;
+    job(&world, &json!({"backoffLimit": 3})).await;
+    world.run_all("n1").await;
+    let pod = world.pods().await.remove(0);
+    world.delete_with(&format!("pods/default/{}", name(&pod)), &json!({"gracePeriodSeconds": 600})).await;
+    tokio::time::sleep(Duration::from_secs(13)).await;
+    assert_eq!(world.pods().await.iter().filter(|pod| is_live(pod)).count(), 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn after_failures_the_next_pod_of_a_job_waits_twice_as_long_each_time() {
     let world = World::new();

@@ -179,6 +179,58 @@ async fn members_below_the_partition_are_made_again_as_they_were() {
     assert_eq!(images(&world.pods().await), ["one", "one", "two"]);
 }
 
+/// How many members of a set that run are going away once its template is another, and nothing more is ready.
+async fn n_going(policy: &str, more: &Value) -> usize {
+    let world = World::new();
+    world.node("n1", &json!({})).await;
+    let mut set = workload("db", 6, "one");
+    set["spec"]["podManagementPolicy"] = policy.into();
+    for (key, value) in more.as_object().unwrap() {
+        set["spec"][key] = value.clone();
+    }
+    world.create("statefulsets/default", &set).await;
+    world.live("n1").await;
+    assert_eq!(world.pods().await.iter().filter(|pod| is_ready(pod)).count(), 6);
+    world
+        .patch(
+            "statefulsets/default/db",
+            &json!({"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "two"}]}}}}),
+        )
+        .await;
+    for _ in 0..4 {
+        world.settle().await;
+        world.reap().await;
+    }
+    world.settle().await;
+    6 - images(&world.pods().await).iter().filter(|image| *image == "one").count()
+}
+
+/// The regression: of a Parallel set two members were down at once, and `maxUnavailable` changed nothing.
+#[tokio::test(start_paused = true)]
+async fn as_many_members_are_down_at_once_as_may_be() {
+    for policy in ["OrderedReady", "Parallel"] {
+        assert_eq!(n_going(policy, &json!({})).await, 1, "{policy}");
+        let three = json!({"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "50%"}}});
+        assert_eq!(n_going(policy, &three).await, 3, "{policy}");
+    }
+}
+
+/// The regression: the next member came as soon as the one before was ready.
+#[tokio::test(start_paused = true)]
+async fn a_stateful_set_waits_until_a_member_has_been_ready_for_long_enough() {
+    let world = World::new();
+    world.node("n1", &json!({})).await;
+    let mut set = workload("db", 2, "one");
+    set["spec"]["minReadySeconds"] = 60.into();
+    world.create("statefulsets/default", &set).await;
+    world.settle().await;
+    world.run_all("n1").await;
+    world.settle().await;
+    assert_eq!(world.names("pods/default").await, ["db-0"]);
+    tokio::time::sleep(std::time::Duration::from_secs(62)).await;
+    assert_eq!(world.names("pods/default").await, ["db-0", "db-1"]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn revisions_beyond_the_history_go() {
     let world = World::new();

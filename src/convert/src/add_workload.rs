@@ -4,13 +4,12 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, PodTemplateSpec};
 use k8s_openapi::api::{apps, batch, core};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use berth_model::{Images, OwnerReference, PodSpec};
+use berth_model::OwnerReference;
 
 use crate::add_pod::add_ask;
 use crate::builder::{index, name_of, namespace_of};
 use crate::claims::Storage;
-use crate::pod::Draft;
-use crate::rollout::Rollout;
+use crate::rollout::{Rollout, are_placed_alike};
 use crate::workloads::{Workload, WorkloadKind, waits_for_terminating, wanted_by_job};
 use crate::{Builder, ConvertError, Problem, pod, terms};
 
@@ -33,6 +32,10 @@ struct Given<'a> {
     is_counted: bool,
     /// From which ordinal on its controller remakes pods when the template changes; `None` where it does not by itself.
     remakes_from: Option<u32>,
+    /// Whether it gets no pods of another template meanwhile.
+    is_paused: bool,
+    /// The revision of its template, as its status has it.
+    revision: Option<&'a str>,
     /// Where the object says how many it wants.
     count_path: &'static str,
     waits_for_terminating: bool,
@@ -42,6 +45,7 @@ impl Builder {
     /// A Deployment: pods `name-0 …` for the replicas that have none yet.
     pub fn add_deployment(&mut self, object: &apps::v1::Deployment) -> Result<(), ConvertError> {
         let spec = object.spec.as_ref();
+        let is_paused = spec.and_then(|spec| spec.paused) == Some(true);
         self.add_workload(&Given {
             kind: WorkloadKind::Deployment,
             metadata: &object.metadata,
@@ -51,7 +55,9 @@ impl Builder {
             first: 0,
             wants: replicas(spec.and_then(|spec| spec.replicas)),
             is_counted: spec.is_some_and(|spec| spec.replicas.is_some()),
-            remakes_from: (spec.and_then(|spec| spec.paused) != Some(true)).then_some(0),
+            remakes_from: (!is_paused).then_some(0),
+            is_paused,
+            revision: None,
             count_path: "spec.replicas",
             waits_for_terminating: false,
         })?;
@@ -72,6 +78,8 @@ impl Builder {
             wants: replicas(spec.and_then(|spec| spec.replicas)),
             is_counted: spec.is_some_and(|spec| spec.replicas.is_some()),
             remakes_from: None,
+            is_paused: false,
+            revision: None,
             count_path: "spec.replicas",
             waits_for_terminating: false,
         })?;
@@ -92,6 +100,8 @@ impl Builder {
             wants: replicas(spec.and_then(|spec| spec.replicas)),
             is_counted: spec.is_some_and(|spec| spec.replicas.is_some()),
             remakes_from: None,
+            is_paused: false,
+            revision: None,
             count_path: "spec.replicas",
             waits_for_terminating: false,
         })?;
@@ -114,6 +124,8 @@ impl Builder {
             wants: replicas(spec.and_then(|spec| spec.replicas)),
             is_counted: spec.is_some_and(|spec| spec.replicas.is_some()),
             remakes_from: spec.and_then(remakes_from),
+            is_paused: false,
+            revision: object.status.as_ref().and_then(|status| status.update_revision.as_deref()),
             count_path: "spec.replicas",
             waits_for_terminating: true,
         })?;
@@ -135,6 +147,8 @@ impl Builder {
             wants: 1,
             is_counted: true,
             remakes_from: (!waits_to_be_deleted).then_some(0),
+            is_paused: false,
+            revision: None,
             count_path: "spec.replicas",
             waits_for_terminating: false,
         })
@@ -152,6 +166,8 @@ impl Builder {
             wants: wanted_by_job(object, self.options.now),
             is_counted: true,
             remakes_from: None,
+            is_paused: false,
+            revision: None,
             waits_for_terminating: waits_for_terminating(object),
             count_path: "spec.parallelism",
         })
@@ -173,6 +189,8 @@ impl Builder {
             wants: if is_suspended { 0 } else { wanted_by_job(&run, self.options.now) },
             is_counted: true,
             remakes_from: None,
+            is_paused: false,
+            revision: None,
             waits_for_terminating: false,
             count_path: "spec.jobTemplate.spec.parallelism",
         })
@@ -229,6 +247,7 @@ impl Builder {
             first: u32::try_from(given.first).unwrap_or(0),
             wants: if is_deleting { 0 } else { given.wants },
             waits_for_terminating: given.waits_for_terminating,
+            revision: given.revision.filter(|name| !name.is_empty()).map(|name| self.cluster.symbols.intern(name)),
             rollout: Rollout::default(),
         };
         if self.is_change {
@@ -243,24 +262,23 @@ impl Builder {
     /// A change of a workload that is there ends those of its pods that differ from its template now, and those that are too many.
     fn roll_out(&self, given: &Given<'_>, workload: &mut Workload) {
         let Some(before) = self.workloads.named((workload.kind, workload.namespace, workload.name)) else { return };
-        let are_alike = before.labels == workload.labels && self.are_placed_alike(before.draft, workload.draft);
+        let are_alike =
+            before.labels == workload.labels && are_placed_alike(&self.drafts, before.draft, workload.draft);
+        let has_own_sets = given.kind == WorkloadKind::Deployment && !given.is_paused;
         workload.rollout = Rollout {
             remakes_from: given.remakes_from.filter(|_| !are_alike).or(before.rollout.remakes_from),
-            sheds: given.kind != WorkloadKind::Job,
+            by_sets: (has_own_sets && before.labels == workload.labels) || before.rollout.by_sets,
+            revision: before.revision.filter(|_| are_alike).zip(given.remakes_from).or(before.rollout.revision),
+            sheds: true,
         };
+        workload.revision = before.revision;
+        if given.is_paused {
+            (workload.draft, workload.labels) = (before.draft, before.labels);
+        }
         // What is applied without a count leaves it as it was.
         if !given.is_counted {
             workload.wants = before.wants;
         }
-    }
-
-    /// Whether pods of two templates may go to the same places. Their images decide nothing but preferences.
-    fn are_placed_alike(&self, a: u32, b: u32) -> bool {
-        let without_images = |at: u32| {
-            let Draft { spec, priority, claims, shape: _ } = self.drafts.get_index(at as usize)?.clone();
-            Some((PodSpec { images: Images::default(), ..spec }, priority, claims))
-        };
-        a == b || without_images(a) == without_images(b)
     }
 
     // Names that an API server takes, or that no check here refuses, though none of their pods would run: names of what the
@@ -313,7 +331,8 @@ fn remakes_from(spec: &apps::v1::StatefulSetSpec) -> Option<u32> {
     let strategy = spec.update_strategy.as_ref();
     let partition = strategy.and_then(|strategy| strategy.rolling_update.as_ref()?.partition).unwrap_or(0);
     let waits = strategy.and_then(|strategy| strategy.type_.as_deref()) == Some(ON_DELETE);
-    (!waits).then(|| u32::try_from(partition).unwrap_or(0))
+    let first = spec.ordinals.as_ref().and_then(|ordinals| ordinals.start).unwrap_or(0);
+    (!waits).then(|| u32::try_from(first.saturating_add(partition)).unwrap_or(0))
 }
 
 /// Replicas; one where the object does not say.

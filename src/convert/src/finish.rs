@@ -71,7 +71,8 @@ impl Builder {
         let mut existing = ExistingNodes::new(nodes, claims, &links, &site, parts, &mut cluster, &mut warnings);
         sort_by_age(&mut self.pods, &cluster);
         let mut fates = fates(&self.pods, &self.owners, &self.workloads, &existing, self.expansion);
-        rollout::end(&self.pods, &mut fates, &self.owners, &self.workloads, (&cluster, &mut warnings));
+        let given = (&self.pods[..], &self.owners, &self.workloads, &self.drafts);
+        rollout::end(given, &mut fates, (&mut cluster, &mut warnings));
         let operating = operating(&mut self.pods, &mut fates, &self.drafts);
         let children = children(&self.pods, &fates, &self.owners, &self.workloads, &existing);
         let asking = (&mut self.pods[..], &mut fates[..], &mut self.workloads, &mut self.drafts);

@@ -3,11 +3,12 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use berth_model::Cluster;
+use berth_model::{Cluster, Images, PodSpec, Sym};
 
 use crate::add_pod::PodRecord;
-use crate::builder::FxIndexSet;
+use crate::builder::{Drafts, FxIndexSet};
 use crate::fates::Fate;
+use crate::pod::Draft;
 use crate::workloads::{Owner, Workload, WorkloadKind, Workloads};
 
 /// Which pods of a workload a change ends.
@@ -15,18 +16,29 @@ use crate::workloads::{Owner, Workload, WorkloadKind, Workloads};
 pub(crate) struct Rollout {
     /// From this ordinal on pods are remade, as the template places them otherwise than before.
     pub(crate) remakes_from: Option<u32>,
+    /// Whether those are remade whose ReplicaSet places them otherwise, where that is known.
+    pub(crate) by_sets: bool,
+    /// From this ordinal on pods of another revision than this one are remade.
+    pub(crate) revision: Option<(Sym, u32)>,
     /// Whether those go that are more than it wants.
     pub(crate) sheds: bool,
+}
+
+/// Whether pods of two templates may go to the same places. Their images decide nothing but preferences.
+pub(crate) fn are_placed_alike(drafts: &Drafts, a: u32, b: u32) -> bool {
+    let without_images = |at: u32| {
+        let Draft { spec, priority, claims, shape: _ } = drafts.get_index(at as usize)?.clone();
+        Some((PodSpec { images: Images::default(), ..spec }, priority, claims))
+    };
+    a == b || without_images(a) == without_images(b)
 }
 
 /// Ends the pods that changes remake, so that they are planned anew, and those that are too many; says how many of which
 /// workload.
 pub(crate) fn end(
-    pods: &[PodRecord],
+    (pods, owners, workloads, drafts): (&[PodRecord], &FxIndexSet<Owner>, &Workloads, &Drafts),
     fates: &mut [Fate],
-    owners: &FxIndexSet<Owner>,
-    workloads: &Workloads,
-    (cluster, warnings): (&Cluster, &mut FxIndexSet<String>),
+    (cluster, warnings): (&mut Cluster, &mut FxIndexSet<String>),
 ) {
     if workloads.iter().all(|workload| workload.rollout == Rollout::default()) {
         return;
@@ -39,32 +51,48 @@ pub(crate) fn end(
             members.entry(root).or_default().push(at);
         }
     }
+    let revision_key = cluster.symbols.intern("controller-revision-hash");
     for (root, members) in members {
         let Some(workload) = workloads.get(root) else { continue };
-        let (remade, kept): (Vec<usize>, Vec<usize>) = members.into_iter().partition(|at| {
-            let from = workload.rollout.remakes_from;
-            pods.get(*at).zip(from).is_some_and(|(pod, from)| from == 0 || ordinal(pod).is_some_and(|n| n >= from))
-        });
+        let is_from = |pod: &PodRecord, from: u32| from == 0 || ordinal(pod).is_some_and(|number| number >= from);
+        let is_remade = |pod: &PodRecord| {
+            let set = pod.owner.and_then(|owner| workloads.get(workloads.find(owners.get_index(owner as usize)?)?));
+            if let Some(set) = set.filter(|set| workload.rollout.by_sets && set.kind == WorkloadKind::ReplicaSet) {
+                return !are_placed_alike(drafts, set.draft, workload.draft);
+            }
+            let labels = || cluster.label_sets.get(pod.labels as usize)?.get(revision_key);
+            let is_old = |(revision, from)| is_from(pod, from) && labels().is_some_and(|own| own != revision);
+            workload.rollout.remakes_from.is_some_and(|from| is_from(pod, from))
+                || workload.rollout.revision.is_some_and(is_old)
+        };
+        let (remade, kept): (Vec<usize>, Vec<usize>) =
+            members.into_iter().partition(|at| pods.get(*at).is_some_and(is_remade));
+        let n_kept = kept.len();
         let surplus = if workload.rollout.sheds { surplus(workload, kept, pods) } else { Vec::new() };
-        let text = |sym| cluster.symbols.text(sym);
-        let whose = format!("{} {}/{}", workload.kind.name(), text(workload.namespace), text(workload.name));
         for at in remade.iter().chain(&surplus) {
             fates.get_mut(*at).into_iter().for_each(|fate| *fate = Fate::Gone);
         }
-        if !remade.is_empty() {
-            let n = remade.len();
+        let wanted = match workload.kind {
+            WorkloadKind::DaemonSet => remade.len(),
+            _ => usize::try_from(workload.wants).unwrap_or(usize::MAX).saturating_sub(n_kept - surplus.len()),
+        };
+        let n_anew = remade.len().min(wanted);
+        let n_gone = surplus.len() + remade.len() - n_anew;
+        let text = |sym| cluster.symbols.text(sym);
+        let whose = format!("{} {}/{}", workload.kind.name(), text(workload.namespace), text(workload.name));
+        if n_anew > 0 {
             warnings.insert(format!(
-                "{whose}: the change makes {n} of its pods anew: its template asks nodes for something else"
+                "{whose}: the change makes {n_anew} of its pods anew: its template asks nodes for something else"
             ));
         }
-        if !surplus.is_empty() {
-            warnings.insert(format!("{whose}: the change lets {} of its pods go", surplus.len()));
+        if n_gone > 0 {
+            warnings.insert(format!("{whose}: the change lets {n_gone} of its pods go"));
         }
     }
 }
 
-/// Those that are more than a workload wants: of a StatefulSet by ordinal, else those that do not run yet first, then the
-/// youngest.
+/// Those that are more than a workload wants: of a StatefulSet by ordinal, else those that do not run yet first, then those
+/// that share a node with most others, then the youngest.
 fn surplus(workload: &Workload, mut kept: Vec<usize>, pods: &[PodRecord]) -> Vec<usize> {
     match workload.kind {
         WorkloadKind::DaemonSet => Vec::new(),
@@ -74,8 +102,13 @@ fn surplus(workload: &Workload, mut kept: Vec<usize>, pods: &[PodRecord]) -> Vec
             kept
         }
         _ => {
+            let node = |at: &usize| pods.get(*at).and_then(|pod| pod.node);
+            let mut beside: BTreeMap<Option<Sym>, usize> = BTreeMap::new();
+            kept.iter().for_each(|at| *beside.entry(node(at)).or_default() += 1);
             kept.sort_by_key(|at| {
-                pods.get(*at).map(|pod| (pod.node.is_some(), Reverse(pod.started.max(pod.created)), &pod.name))
+                let rank = Reverse(beside.get(&node(at)).copied());
+                let pod = pods.get(*at);
+                pod.map(|pod| (pod.node.is_some(), rank, Reverse(pod.started.max(pod.created)), &pod.name))
             });
             let count = kept.len().saturating_sub(usize::try_from(workload.wants).unwrap_or(usize::MAX));
             kept.truncate(count);

@@ -70,6 +70,8 @@ pub(crate) struct Workload {
     pub(crate) wants: u32,
     /// Whether it makes no other pod before one that is being deleted is gone.
     pub(crate) waits_for_terminating: bool,
+    /// The revision of its template, of a StatefulSet that says so.
+    pub(crate) revision: Option<Sym>,
     /// Which of its pods a change ends.
     pub(crate) rollout: Rollout,
 }
@@ -212,7 +214,7 @@ impl Workloads {
     }
 
     /// The workload that an owner reference means.
-    fn find(&self, owner: &Owner) -> Option<usize> {
+    pub(crate) fn find(&self, owner: &Owner) -> Option<usize> {
         let OwnerKind::Workload(kind) = owner.kind else {
             return None;
         };

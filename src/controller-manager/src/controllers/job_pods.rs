@@ -183,7 +183,10 @@ impl Backoffs {
 /// When a pod ended, or began to.
 fn ended(pod: &Pod) -> Option<Timestamp> {
     let ready = pod.status.ready.as_ref().filter(|_| pod.has_ended()).and_then(|ready| ready.since.as_ref());
-    ready.or(pod.metadata.deletion_timestamp.as_ref()).map(|time| time.0)
+    // A deletion's time is when its grace period ends.
+    let grace = SignedDuration::from_secs(pod.metadata.deletion_grace_period_seconds.unwrap_or(0));
+    let asked = || pod.metadata.deletion_timestamp.as_ref()?.0.checked_sub(grace).ok();
+    ready.map(|time| time.0).or_else(asked)
 }
 
 /// Whether a pod waits to be counted by its Job.

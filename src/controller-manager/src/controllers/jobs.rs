@@ -123,6 +123,15 @@ fn run(core: &mut Core, key: &NamespacedName, job: &Job, spec: &JobSpec, pods: &
         let left = completions.map_or(parallelism, |wanted| wanted.saturating_sub(succeeded));
         // A work queue that has begun to end gets no more workers.
         let wanted = if completions.is_none() && succeeded > 0 { active.len() } else { parallelism.min(left) };
+        if indexed {
+            // Pods beyond the last index go, and all but one of each.
+            let wanted = 0..spec.completions.unwrap_or(0);
+            let mut taken = std::collections::BTreeSet::new();
+            let is_wanted = |pod: &&Arc<Pod>| index(pod).is_some_and(|own| wanted.contains(&own) && taken.insert(own));
+            let (kept, beyond): (Vec<&Arc<Pod>>, Vec<&Arc<Pod>>) = active.into_iter().partition(is_wanted);
+            writes.extend(beyond.into_iter().map(delete));
+            active = kept;
+        }
         active.sort_by(|a, b| a.rank().cmp(&b.rank()));
         let surplus = active.len().saturating_sub(wanted);
         writes.extend(active.drain(..surplus).map(delete));

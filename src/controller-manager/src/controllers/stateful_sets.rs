@@ -5,11 +5,12 @@ use std::sync::Arc;
 use k8s_openapi::api::apps::v1::{StatefulSet, StatefulSetSpec, StatefulSetStatus};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, PersistentVolumeClaimVolumeSource, Pod as WholePod, Volume};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::adoption::{Claimed, Owner};
 use super::replica_sets::available;
 use super::revisions::{Revision, Revisions, forget, hash_of_data, revisions};
-use super::template::{count, pod_of, set_label};
+use super::template::{count, pod_of, scaled, set_label, size};
 use crate::core::{Core, controlled_by};
 use crate::events::{Involved, Telling};
 use crate::index::workload_selector;
@@ -112,6 +113,9 @@ impl Members<'_> {
         let rolling = self.spec.update_strategy.as_ref().and_then(|strategy| strategy.rolling_update.as_ref());
         // Members below the partition stay, and are created again, as they were.
         let kept = first.saturating_add(rolling.and_then(|rolling| rolling.partition).unwrap_or(0));
+        let (min_ready_seconds, now) = (self.spec.min_ready_seconds.unwrap_or(0), core.now());
+        let is_available =
+            |pod: &Pod| !pod.is_terminating() && pod.available_at(min_ready_seconds).is_some_and(|at| at <= now);
         let at = |ordinal: i32| self.pods.binary_search_by_key(&ordinal, |(own, _)| *own).ok();
         for ordinal in first..end {
             let pod = at(ordinal).and_then(|position| self.pods.get(position)).map(|(_, pod)| pod);
@@ -131,7 +135,7 @@ impl Members<'_> {
                         return;
                     }
                 }
-                Some(pod) if in_order && (pod.is_terminating() || !pod.is_ready()) => return,
+                Some(pod) if in_order && !is_available(pod) => return,
                 Some(_) => {}
             }
         }
@@ -146,17 +150,16 @@ impl Members<'_> {
         if !self.is_rolling() {
             return;
         }
-        for (_, pod) in self.pods.iter().rev().filter(|(ordinal, _)| (kept..end).contains(ordinal)) {
-            if pod.is_terminating() {
-                return;
-            }
-            if pod.revision_label() != Some(update.name.as_str()) {
-                writes.push(self.told(Write::delete(&PODS, &pod.view().key(), &pod.metadata.uid), "delete"));
-                return;
-            }
-            if !pod.is_ready() {
-                return;
-            }
+        let members = || self.pods.iter().filter(|(ordinal, _)| (first..end).contains(ordinal));
+        let n_available = members().filter(|(_, pod)| is_available(pod)).count();
+        let wanted = self.spec.replicas.unwrap_or(1);
+        let most = rolling.and_then(|rolling| rolling.max_unavailable.as_ref()).unwrap_or(&IntOrString::Int(1));
+        let most = size(scaled(Some(most), wanted, false)).max(1);
+        let n_may_go = most.saturating_sub(size(wanted).saturating_sub(n_available));
+        let is_old = |pod: &Pod| !pod.is_terminating() && pod.revision_label() != Some(update.name.as_str());
+        let old = members().rev().filter(|(ordinal, pod)| *ordinal >= kept && is_old(pod));
+        for (_, pod) in old.take(n_may_go) {
+            writes.push(self.told(Write::delete(&PODS, &pod.view().key(), &pod.metadata.uid), "delete"));
         }
     }
 
