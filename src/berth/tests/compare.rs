@@ -209,6 +209,18 @@ fn what_a_change_makes_anew_and_lets_go_is_told_apart() {
     assert_eq!((&found["diff"]["after"]["pods"], asked), (&1.into(), &"1".into()), "{}", run.stderr);
 }
 
+/// The regression: pods that are made anew were counted beside those that take their place.
+#[test]
+fn a_quota_counts_pods_that_are_made_anew_once() {
+    let quota = "---\napiVersion: v1\nkind: ResourceQuota\nmetadata: {name: q}\nspec: {hard: {requests.cpu: 4}}\n\
+                 status: {hard: {requests.cpu: 4}, used: {requests.cpu: 2}}\n";
+    let cluster = [node("n1", "small", 2, ""), deployment("web", 2, 1), rolled(2, "n1"), quota.to_owned()].concat();
+    let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("quota-{}.yaml", std::process::id()));
+    std::fs::write(&file, deployment("web", 2, 2)).unwrap();
+    let plan = plan_json(&cluster, &["--instance-types", &catalogue("quota"), "--diff", &file.display().to_string()]);
+    assert_eq!(plan["diff"]["after"]["pods"], 2, "{}", plan["diff"]);
+}
+
 #[test]
 fn a_change_that_wants_fewer_pods_makes_room() {
     let cluster = [node("n1", "small", 2, ""), deployment("web", 2, 1), rolled(2, "n1")].concat();

@@ -72,7 +72,7 @@ impl Builder {
         sort_by_age(&mut self.pods, &cluster);
         let mut fates = fates(&self.pods, &self.owners, &self.workloads, &existing, self.expansion);
         let given = (&self.pods[..], &self.owners, &self.workloads, &self.drafts);
-        rollout::end(given, &mut fates, (&mut cluster, &mut warnings));
+        rollout::end(given, &mut fates, &mut self.admission, (&mut cluster, &mut warnings));
         let operating = operating(&mut self.pods, &mut fates, &self.drafts);
         let children = children(&self.pods, &fates, &self.owners, &self.workloads, &existing);
         let asking = (&mut self.pods[..], &mut fates[..], &mut self.workloads, &mut self.drafts);

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use berth_model::{Cluster, Images, PodSpec, Sym};
 
 use crate::add_pod::PodRecord;
+use crate::admission::Admission;
 use crate::builder::{Drafts, FxIndexSet};
 use crate::fates::Fate;
 use crate::pod::Draft;
@@ -34,15 +35,17 @@ pub(crate) fn are_placed_alike(drafts: &Drafts, a: u32, b: u32) -> bool {
 }
 
 /// Ends the pods that changes remake, so that they are planned anew, and those that are too many; says how many of which
-/// workload.
+/// workload. Quotas have what they took.
 pub(crate) fn end(
     (pods, owners, workloads, drafts): (&[PodRecord], &FxIndexSet<Owner>, &Workloads, &Drafts),
     fates: &mut [Fate],
+    admission: &mut Admission,
     (cluster, warnings): (&mut Cluster, &mut FxIndexSet<String>),
 ) {
     if workloads.iter().all(|workload| workload.rollout == Rollout::default()) {
         return;
     }
+    let mut ended = Vec::new();
     let roots: Vec<Option<usize>> = owners.iter().map(|owner| workloads.root(owner)).collect();
     let mut members: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for (at, (pod, fate)) in pods.iter().zip(&*fates).enumerate() {
@@ -72,6 +75,7 @@ pub(crate) fn end(
         for at in remade.iter().chain(&surplus) {
             fates.get_mut(*at).into_iter().for_each(|fate| *fate = Fate::Gone);
         }
+        ended.extend(remade.iter().chain(&surplus).copied());
         let wanted = match workload.kind {
             WorkloadKind::DaemonSet => remade.len(),
             _ => usize::try_from(workload.wants).unwrap_or(usize::MAX).saturating_sub(n_kept - surplus.len()),
@@ -89,6 +93,7 @@ pub(crate) fn end(
             warnings.insert(format!("{whose}: the change lets {n_gone} of its pods go"));
         }
     }
+    admission.give_back(ended.into_iter().filter_map(|at| pods.get(at)), drafts, cluster);
 }
 
 /// Those that are more than a workload wants: of a StatefulSet by ordinal, else those that do not run yet first, then those
@@ -104,7 +109,9 @@ fn surplus(workload: &Workload, mut kept: Vec<usize>, pods: &[PodRecord]) -> Vec
         _ => {
             let node = |at: &usize| pods.get(*at).and_then(|pod| pod.node);
             let mut beside: BTreeMap<Option<Sym>, usize> = BTreeMap::new();
-            kept.iter().for_each(|at| *beside.entry(node(at)).or_default() += 1);
+            for at in &kept {
+                *beside.entry(node(at)).or_default() += 1;
+            }
             kept.sort_by_key(|at| {
                 let rank = Reverse(beside.get(&node(at)).copied());
                 let pod = pods.get(*at);

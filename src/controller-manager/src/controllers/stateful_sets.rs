@@ -5,7 +5,6 @@ use std::sync::Arc;
 use k8s_openapi::api::apps::v1::{StatefulSet, StatefulSetSpec, StatefulSetStatus};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, PersistentVolumeClaimVolumeSource, Pod as WholePod, Volume};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::adoption::{Claimed, Owner};
 use super::replica_sets::available;
@@ -150,10 +149,23 @@ impl Members<'_> {
         if !self.is_rolling() {
             return;
         }
+        let Some(most) = rolling.and_then(|rolling| rolling.max_unavailable.as_ref()) else {
+            // From the last on, each once those behind it are there again; one that was made just now is not yet.
+            for ordinal in (kept..end).rev() {
+                let Some((_, pod)) = at(ordinal).and_then(|position| self.pods.get(position)) else { return };
+                if !pod.is_terminating() && pod.revision_label() != Some(update.name.as_str()) {
+                    writes.push(self.told(Write::delete(&PODS, &pod.view().key(), &pod.metadata.uid), "delete"));
+                    return;
+                }
+                if !is_available(pod) {
+                    return;
+                }
+            }
+            return;
+        };
         let members = || self.pods.iter().filter(|(ordinal, _)| (first..end).contains(ordinal));
         let n_available = members().filter(|(_, pod)| is_available(pod)).count();
         let wanted = self.spec.replicas.unwrap_or(1);
-        let most = rolling.and_then(|rolling| rolling.max_unavailable.as_ref()).unwrap_or(&IntOrString::Int(1));
         let most = size(scaled(Some(most), wanted, false)).max(1);
         let n_may_go = most.saturating_sub(size(wanted).saturating_sub(n_available));
         let is_old = |pod: &Pod| !pod.is_terminating() && pod.revision_label() != Some(update.name.as_str());

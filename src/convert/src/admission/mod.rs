@@ -203,6 +203,30 @@ impl Admission {
         AdmissionSpec::read(self.shapes.get_index(shape as usize)?)
     }
 
+    /// Pods are over that quotas have counted.
+    pub(crate) fn give_back<'p>(
+        &mut self,
+        pods: impl Iterator<Item = &'p PodRecord>,
+        drafts: &Drafts,
+        cluster: &mut Cluster,
+    ) {
+        if self.quotas.values().all(|quota| !quota.is_counted) {
+            return;
+        }
+        let mut counts: FxIndexMap<(Sym, u32), u32> = FxIndexMap::default();
+        for pod in pods {
+            *counts.entry((pod.namespace, pod.draft)).or_default() += 1;
+        }
+        for ((namespace, draft), count) in counts {
+            let Some(shape) = self.shape(draft, drafts) else { continue };
+            let Ok(usage) = Usage::of(&shape, cluster) else { continue };
+            let quotas = self.quotas.iter_mut().filter(|((of, _), quota)| *of == namespace && quota.is_counted);
+            for (_, quota) in quotas.filter(|(_, quota)| quota.is_about(&shape)) {
+                quota.give_back(&usage, count, cluster);
+            }
+        }
+    }
+
     // What quotas whose status says nothing have of pods that exist.
     fn count_existing(&mut self, to: &mut Admitting<'_>) {
         if self.quotas.values().all(|quota| quota.is_counted) {

@@ -143,6 +143,14 @@ impl Quota {
         least
     }
 
+    /// Gives back what so many pods use.
+    pub(super) fn give_back(&mut self, usage: &Usage, count: u32, cluster: &Cluster) {
+        for (name, (_, used)) in &mut self.counts {
+            let each = usage.get(name, cluster).unwrap_or(0);
+            *used = used.saturating_sub(each.saturating_mul(i128::from(count))).max(0);
+        }
+    }
+
     /// Takes what so many pods use.
     pub(super) fn take(&mut self, usage: &Usage, count: u32, cluster: &Cluster) {
         for (name, (_, used)) in &mut self.counts {
