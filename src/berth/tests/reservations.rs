@@ -74,15 +74,15 @@ fn run(manifests: &str) -> serde_json::Value {
 
 #[test]
 fn owners_draw_from_the_room_that_is_held_for_them_and_others_get_the_rest() {
-    // Four cores, two of them held; three of the pods are owners.
-    let owners: String = ["a", "b", "c"].map(|name| owner(name, "1", "", "")).concat();
-    let other = owner("other", "2", "", "").replace("app: web", "app: other");
+    // Four cores, two of them held; three of the pods are owners. Pods of equal rank come by name.
+    let owners: String = ["b", "c", "d"].map(|name| owner(name, "1", "", "")).concat();
+    let other = owner("another", "2", "", "").replace("app: web", "app: other");
     let plan = run(&(node("node-a") + &other + &owners + &reservation("r", "", AVAILABLE)));
     let (pods, drawn) = placed(&plan["nodes"][0]);
-    assert_eq!(drawn, ["default/a of r", "default/b of r"], "{plan}");
-    assert_eq!(pods, ["default/other", "default/a", "default/b"]);
+    assert_eq!(drawn, ["default/b of r", "default/c of r"], "{plan}");
+    assert_eq!(pods, ["default/another", "default/b", "default/c"]);
     let (pods, drawn) = placed(&plan["nodeClaims"][0]);
-    assert_eq!((pods, drawn), (vec!["default/c".to_owned()], vec![]), "what is left over is launched for");
+    assert_eq!((pods, drawn), (vec!["default/d".to_owned()], vec![]), "what is left over is launched for");
     assert_eq!((plan["summary"]["pods"].as_u64(), plan["summary"]["placed"].as_u64()), (Some(4), Some(4)));
 }
 

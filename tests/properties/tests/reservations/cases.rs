@@ -298,7 +298,7 @@ fn case_21_running_pods_are_added_up_by_priority_passing_over_what_exceeds() {
     let pods = [("p70", 1, 70), ("p90", 5, 90), ("p50", 1, 50)];
     // 14 of 16 cores are taken: the pod of five is passed over, the two of one make four with the free two.
     let outcome = candidates(&reserve, cluster_mode(false), 7, &pods);
-    assert_eq!((outcome.of("r"), &*outcome.bound), ("node-0", &["r: p70".to_owned(), "r: p50".to_owned()][..]));
+    assert_eq!((outcome.of("r"), &*outcome.bound), ("node-0", &["r: p50".to_owned(), "r: p70".to_owned()][..]));
     assert_eq!(outcome.allocated["r"], (2, 2000, 4096));
     assert_eq!(outcome.free["node-0"], (0, 0), "the free two cores are held");
 }

@@ -241,16 +241,16 @@ fn device_row_3_a_share_that_the_reserved_gpu_has_not_left_is_taken_of_another(
 #[test]
 fn gpus_by_count_by_percent_and_by_memory_are_the_same_gpus() {
     let mut world = gpus(2);
-    world.pod("whole", "x", "nvidia.com/gpu: '1'", none());
-    world.pod("memory", "x", "koordinator.sh/gpu-memory: 12Gi", none());
-    world.pod("percent", "x", "koordinator.sh/gpu-core: '20', koordinator.sh/gpu-memory-ratio: '20'", none());
-    world.pod("much", "x", "koordinator.sh/gpu-memory-ratio: '30'", none());
+    world.pod("1-whole", "x", "nvidia.com/gpu: '1'", none());
+    world.pod("2-memory", "x", "koordinator.sh/gpu-memory: 12Gi", none());
+    world.pod("3-percent", "x", "koordinator.sh/gpu-core: '20', koordinator.sh/gpu-memory-ratio: '20'", none());
+    world.pod("4-much", "x", "koordinator.sh/gpu-memory-ratio: '30'", none());
     let outcome = world.run();
     assert_eq!(
-        (cpus(&outcome, "whole"), cpus(&outcome, "memory"), cpus(&outcome, "percent")),
+        (cpus(&outcome, "1-whole"), cpus(&outcome, "2-memory"), cpus(&outcome, "3-percent")),
         ("gpu 0", "gpu 1", "gpu 1")
     );
-    assert_eq!(outcome.of("much"), "1 Insufficient gpu devices", "three quarters and a fifth are taken");
+    assert_eq!(outcome.of("4-much"), "1 Insufficient gpu devices", "three quarters and a fifth are taken");
 }
 
 #[test]
