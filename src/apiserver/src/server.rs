@@ -80,6 +80,8 @@ pub struct Admission {
     pub storage_protection: bool,
     /// Claims without a class get the default StorageClass.
     pub default_storage_class: bool,
+    /// Pods that mount a token of an account and name none get the account `default`. Off by default, as no tokens are made.
+    pub service_account: bool,
 }
 
 /// Who makes a request.
@@ -126,6 +128,7 @@ impl Default for Admission {
             taint_new_nodes: false,
             storage_protection: false,
             default_storage_class: true,
+            service_account: false,
         }
     }
 }

@@ -31,6 +31,9 @@ pub(crate) fn admit_create(scope: &Scope<'_>, object: &mut Value) -> Result<()> 
             if switches.default_toleration_seconds {
                 pods::tolerations(object);
             }
+            if switches.service_account {
+                pods::service_account(object);
+            }
             pods::runtime_class(scope, object)?;
             if switches.limit_ranger {
                 limits::apply(scope, object)?;

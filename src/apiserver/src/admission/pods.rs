@@ -46,6 +46,18 @@ pub(super) fn priority(scope: &Scope<'_>, pod: &mut Value) -> Result<()> {
     Ok(())
 }
 
+/// The account `default`, where a token is mounted and no account named.
+pub(super) fn service_account(pod: &mut Value) {
+    let is_token = |source: &Value| source.get("serviceAccountToken").is_some();
+    let mut volumes = meta::list_at(pod, &["spec", "volumes"]).iter();
+    let has_token = volumes.any(|volume| meta::list_at(volume, &["projected", "sources"]).iter().any(is_token));
+    if let Some(spec) = meta::object_mut(pod, &["spec"]).filter(|_| has_token)
+        && spec.get("serviceAccountName").and_then(Value::as_str).is_none_or(str::is_empty)
+    {
+        spec.insert("serviceAccountName".to_owned(), "default".into());
+    }
+}
+
 /// Five minutes on a node that is lost, unless the pod says how long.
 pub(super) fn tolerations(pod: &mut Value) {
     let Some(spec) = meta::object_mut(pod, &["spec"]) else { return };
@@ -152,4 +164,27 @@ fn tolerates_all_of(toleration: &Value, other: &Value) -> bool {
 fn are_same_amounts(a: &Map<String, Value>, b: &Map<String, Value>) -> bool {
     let amount = |value: &Value| value.as_str().and_then(|text| text.parse::<berth_quantity::Quantity>().ok());
     a.len() == b.len() && a.iter().all(|(name, own)| b.get(name).is_some_and(|other| amount(own) == amount(other)))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::server::{Admission, ApiServer, Config};
+    use crate::testing::send;
+
+    /// The regression: workloads whose pods mount a token, and name no account, were refused.
+    #[tokio::test]
+    async fn pods_that_mount_a_token_get_the_default_account() {
+        let admission = Admission { service_account: true, ..Admission::default() };
+        let server = ApiServer::new(Config { admission, ..Config::default() });
+        let spec = json!({"containers": [{"name": "c", "image": "i"}],
+            "volumes": [{"name": "p", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}]});
+        let template = json!({"metadata": {"labels": {"app": "web"}}, "spec": spec});
+        let web = json!({"metadata": {"name": "web"}, "spec": {"selector": {"matchLabels": {"app": "web"}}, "template": template}});
+        assert_eq!(send(&server, "POST", "/apis/apps/v1/namespaces/default/deployments", web).await.0, 201);
+        let pod = json!({"metadata": {"name": "p"}, "spec": spec});
+        let (code, made) = send(&server, "POST", "/api/v1/namespaces/default/pods", pod).await;
+        assert_eq!((code, &made["spec"]["serviceAccountName"]), (201, &json!("default")));
+    }
 }

@@ -133,7 +133,8 @@ fn volumes<'v>(spec: &'v Value, path: &str, causes: &mut Vec<Cause>) -> Vec<&'v 
         }
         let has_account = !text_at(spec, &["serviceAccountName"]).is_empty();
         for (n, source) in list_at(volume, &["projected", "sources"]).iter().enumerate() {
-            if source.get("serviceAccountToken").is_some() && !has_account {
+            // Templates name no account: their pods get one.
+            if source.get("serviceAccountToken").is_some() && !has_account && path == "spec" {
                 let why = "must not be specified when serviceAccountName is not set";
                 causes.push(Cause::forbidden(format!("{here}.projected.sources[{n}].serviceAccountToken"), why));
             }
