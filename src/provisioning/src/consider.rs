@@ -62,19 +62,20 @@ pub fn consider(
     let Some(demand) = demands(cluster, universe, class).pop() else { return Vec::new() };
     let mut planner = Planner::new(cluster, universe, options);
     planner.count_taken(taken, class);
-    let ways = Prepared::alternatives(&planner, &demand);
+    let ways = Prepared::alternatives(&planner.tables, &demand);
     (0..cluster.node_pools.len()).map(|pool| planner.considered(&ways, pool)).collect()
 }
 
 impl Planner<'_> {
     fn considered(&mut self, ways: &[Prepared<'_>], pool: usize) -> Considered {
-        let n_columns = self.tables.get(pool).map_or(0, |table| table.columns.len());
+        let n_columns = self.tables.columns.get(pool).map_or(0, |table| table.columns.len());
         let offerings = u32::try_from(n_columns).unwrap_or(u32::MAX);
         let whole = |reason: String| {
             let reasons = vec![Refusal { reason, count: 0 }];
             Considered { node_pool: pool, offerings, open: 0, reasons, smaller: None, raised: None }
         };
-        let Some((definition, demand)) = self.cluster.node_pools.get(pool).zip(ways.first().map(|way| &way.demand))
+        let Some((definition, demand)) =
+            self.tables.cluster.node_pools.get(pool).zip(ways.first().map(|way| &way.demand))
         else {
             return whole(String::new());
         };
@@ -84,12 +85,12 @@ impl Planner<'_> {
         if n_columns == 0 {
             return whole("no instance type meets its requirements".to_owned());
         }
-        if let Some(taint) = reasons::pool_taint(self.cluster, definition, demand) {
+        if let Some(taint) = reasons::pool_taint(self.tables.cluster, definition, demand) {
             return whole(taint);
         }
         let in_domains = ways.first().map(|way| self.columns_in_open_domains(way, pool)).unwrap_or_default();
         let (mut open, mut counts) = (0, BTreeMap::<String, u32>::new());
-        let Some(table) = self.tables.get(pool) else { return whole(String::new()) };
+        let Some(table) = self.tables.columns.get(pool) else { return whole(String::new()) };
         for (at, column) in table.columns.iter().enumerate() {
             // Where there are several ways, the one that comes furthest.
             let alone = ways.iter().map(|way| self.obstacle_alone(way, pool, table, at, column));
@@ -113,7 +114,8 @@ impl Planner<'_> {
         };
         let (mut smaller, mut raised) = (None, None);
         if open == 0 {
-            smaller = ways.first().and_then(|way| smaller_of(self.cluster, table, way, &but_for(Waived::Requests)));
+            smaller =
+                ways.first().and_then(|way| smaller_of(self.tables.cluster, table, way, &but_for(Waived::Requests)));
             raised = self.raised(pool, &but_for(Waived::Limits));
         }
         Considered { node_pool: pool, offerings, open, reasons, smaller, raised }
@@ -121,10 +123,10 @@ impl Planner<'_> {
 
     // The limits that the column needs which needs least beyond them, in shares of the limits.
     fn raised(&self, pool: usize, columns: &[usize]) -> Option<Raised> {
-        let definition = self.cluster.node_pools.get(pool)?;
-        let (used, nodes) = self.state.pool_use(pool)?;
+        let definition = self.tables.cluster.node_pools.get(pool)?;
+        let (used, nodes) = self.ledger.state.pool_use(pool)?;
         let needs = |column: usize| {
-            let capacity = self.capacity(pool, column)?;
+            let capacity = self.tables.capacity(pool, column)?;
             let nodes = i64::try_from(nodes).unwrap_or(i64::MAX).saturating_add(1);
             let of_nodes = definition.node_limit.map(|limit| (None, i64::from(limit), nodes));
             let of_resources = definition.limits.iter().filter(|(resource, _)| capacity.get(*resource) > 0);
@@ -153,7 +155,7 @@ impl Planner<'_> {
         for (key, constraints) in &prepared.demand.keyed {
             let names = self.domain_names(constraints);
             let domains = self.domains_of(names.clone(), constraints);
-            let Some(table) = self.tables.get(pool) else { break };
+            let Some(table) = self.tables.columns.get(pool) else { break };
             let mut columns = FixedBitSet::with_capacity(table.columns.len());
             if table.open.get(*key).is_some() {
                 // The value is chosen when the node is launched.

@@ -9,112 +9,116 @@ use fixedbitset::FixedBitSet;
 
 use crate::limits::is_within_limits;
 use crate::planner::Planner;
+use crate::tables::Tables;
 
 /// Packings at most until the domains that pods chose are those that spreads counted with.
 const ROUNDS: usize = 4;
+
+impl Tables<'_> {
+    /// Whether there are counters on a label whose values no NodePool names.
+    pub(crate) fn has_open_domains(&self) -> bool {
+        let is_open = |key: Sym| {
+            let mut asked = self.columns.iter().filter_map(|table| table.open.get(key));
+            asked.any(|requirement| requirement.finite_values().is_none())
+        };
+        self.universe.counters.iter().any(|counter| is_open(counter.key))
+    }
+}
 
 impl Planner<'_> {
     /// Packs; where pods chose a value that no NodePool names (`NotIn`, `Exists`, bounds), their nodes are a domain
     /// that earlier pods should have been spread over: packs again, knowing it.
     pub(crate) fn pack_over_domains(&mut self) {
         self.forget_chosen();
-        if !self.has_open_domains() {
+        if !self.tables.has_open_domains() {
             self.pack_once();
             return;
         }
         for round in 1..=ROUNDS {
-            let mark = self.state.mark();
+            let mark = self.ledger.state.mark();
             self.pack_once();
             let is_settled = !self.note_chosen();
             if !is_settled && round < ROUNDS {
-                self.state.rollback(mark);
+                self.ledger.state.rollback(mark);
             }
-            self.state.forget(mark);
+            self.ledger.state.forget(mark);
             if is_settled {
                 return;
             }
         }
     }
 
-    /// Whether there are counters on a label whose values no NodePool names.
-    pub(crate) fn has_open_domains(&self) -> bool {
-        let is_open = |key: Sym| {
-            let mut asked = self.tables.iter().filter_map(|table| table.open.get(key));
-            asked.any(|requirement| requirement.finite_values().is_none())
-        };
-        self.universe.counters.iter().any(|counter| is_open(counter.key))
-    }
-
     fn forget_chosen(&mut self) {
-        if !self.chosen.is_empty() {
-            self.chosen.clear();
-            self.domains.fill(None);
+        if !self.ledger.chosen.is_empty() {
+            self.ledger.chosen.clear();
+            self.caches.domains.fill(None);
         }
     }
 
     // Whether some planned node has a domain that was not known yet.
     fn note_chosen(&mut self) -> bool {
-        let mut keys: Vec<Sym> = self.universe.counters.iter().map(|counter| counter.key).collect();
+        let mut keys: Vec<Sym> = self.tables.universe.counters.iter().map(|counter| counter.key).collect();
         keys.sort_unstable();
         keys.dedup();
-        let before = self.chosen.len();
-        for bin in self.state.bins().iter().filter(|bin| bin.nodes > 0) {
+        let before = self.ledger.chosen.len();
+        for bin in self.ledger.state.bins().iter().filter(|bin| bin.nodes > 0) {
             for &key in &keys {
                 let value = bin.domain(key).or_else(|| bin.open.get(key)?.single());
                 let is_free = |table: &ColumnTable| {
                     table.open.get(key).is_some_and(|requirement| requirement.finite_values().is_none())
                 };
-                if let Some(value) = value.filter(|_| self.tables.get(bin.pool).is_some_and(is_free))
-                    && !self.chosen.contains(&(bin.pool, key, value))
+                if let Some(value) = value.filter(|_| self.tables.columns.get(bin.pool).is_some_and(is_free))
+                    && !self.ledger.chosen.contains(&(bin.pool, key, value))
                 {
-                    self.chosen.push((bin.pool, key, value));
+                    self.ledger.chosen.push((bin.pool, key, value));
                 }
             }
         }
-        self.domains.fill(None);
-        self.chosen.len() > before
+        self.caches.domains.fill(None);
+        self.ledger.chosen.len() > before
     }
 
     /// The domains that nodes of a counter's filter may have: those of existing nodes and of what pools may launch.
     pub(crate) fn domains(&mut self, counter: CounterId) -> Rc<[Sym]> {
-        if let Some(Some(known)) = self.domains.get(counter.index()) {
+        if let Some(Some(known)) = self.caches.domains.get(counter.index()) {
             return Rc::clone(known);
         }
-        let Some(definition) = self.universe.counter(counter) else { return Rc::from([]) };
+        let Some(definition) = self.tables.universe.counter(counter) else { return Rc::from([]) };
         let filter = definition.filter;
         let mut found: Vec<Sym> = Vec::new();
-        for node in &self.cluster.nodes {
-            let admits = filter.and_then(|filter| self.universe.filters.get(filter as usize));
-            if admits.is_none_or(|filter| filter_admits_node(self.cluster, node, filter)) {
+        for node in &self.tables.cluster.nodes {
+            let admits = filter.and_then(|filter| self.tables.universe.filters.get(filter as usize));
+            if admits.is_none_or(|filter| filter_admits_node(self.tables.cluster, node, filter)) {
                 found.extend(node.labels.get(definition.key));
             }
         }
-        let filters = self.launch_filters.get(counter.index()).map_or(&[][..], Vec::as_slice);
-        for (index, (pool, table)) in self.cluster.node_pools.iter().zip(&*self.tables).enumerate() {
+        let filters = self.tables.launch_filters.get(counter.index()).map_or(&[][..], Vec::as_slice);
+        for (index, (pool, table)) in self.tables.cluster.node_pools.iter().zip(&*self.tables.columns).enumerate() {
             if pool.refusal.is_some() {
                 continue;
             }
-            let of_filter = |id: u32| self.passages.get(id as usize).and_then(|of_pools| of_pools.get(index));
+            let of_filter = |id: u32| self.tables.passages.get(id as usize).and_then(|of_pools| of_pools.get(index));
             let passages = filter.and_then(of_filter);
             if filters.is_empty() {
-                found.extend(values(self.cluster, (pool, table), definition.key, None));
+                found.extend(values(self.tables.cluster, (pool, table), definition.key, None));
             }
             for &id in filters {
-                let filter = self.universe.filters.get(id as usize).filter(|filter| !filter.places.is_empty());
-                let own = filter.map(|filter| launch_passages(self.cluster, pool, table, filter));
+                let filter = self.tables.universe.filters.get(id as usize).filter(|filter| !filter.places.is_empty());
+                let own = filter.map(|filter| launch_passages(self.tables.cluster, pool, table, filter));
                 let ways = own.as_ref().or_else(|| of_filter(id));
-                found.extend(values(self.cluster, (pool, table), definition.key, ways.map(Vec::as_slice)));
+                found.extend(values(self.tables.cluster, (pool, table), definition.key, ways.map(Vec::as_slice)));
             }
             let is_chosen = |&(pool, key, value): &(usize, Sym, Sym)| {
-                let passes = |way: &Passage| way.open.get(key).is_none_or(|r| r.has(value, &self.cluster.symbols));
+                let passes =
+                    |way: &Passage| way.open.get(key).is_none_or(|r| r.has(value, &self.tables.cluster.symbols));
                 (pool, key) == (index, definition.key) && passages.is_none_or(|ways| ways.iter().any(passes))
             };
-            found.extend(self.chosen.iter().filter(|chosen| is_chosen(chosen)).map(|(_, _, value)| *value));
+            found.extend(self.ledger.chosen.iter().filter(|chosen| is_chosen(chosen)).map(|(_, _, value)| *value));
         }
-        found.sort_by_key(|&sym| self.cluster.symbols.text(sym));
+        found.sort_by_key(|&sym| self.tables.cluster.symbols.text(sym));
         found.dedup();
         let domains: Rc<[Sym]> = Rc::from(found);
-        if let Some(slot) = self.domains.get_mut(counter.index()) {
+        if let Some(slot) = self.caches.domains.get_mut(counter.index()) {
             *slot = Some(Rc::clone(&domains));
         }
         domains

@@ -8,6 +8,7 @@ use berth_model::{Column, Money, Sym};
 use crate::planner::Planner;
 use crate::prepared::Prepared;
 use crate::shares::ShareKey;
+use crate::tables::Tables;
 
 /// Combinations of values that are looked at, at most.
 const MOST_COMBINATIONS: usize = 256;
@@ -21,6 +22,26 @@ struct Combination {
     price: Money,
 }
 
+impl Tables<'_> {
+    fn share_keys(&self) -> Vec<ShareKey> {
+        let mut keys: Vec<ShareKey> = self.options.max_shares.iter().map(|share| share.key).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        keys
+    }
+
+    fn value_of(&self, key: ShareKey, column: &Column) -> Option<(Sym, Sym)> {
+        let known = &self.cluster.well_known;
+        Some(match key {
+            ShareKey::Zone => (known.zone, column.zone?),
+            ShareKey::InstanceType => {
+                (known.instance_type, self.cluster.instance_types.get(column.instance_type as usize)?.name)
+            }
+            ShareKey::CapacityType => (known.capacity_type, self.cluster.symbols.get(column.capacity_type.name())?),
+        })
+    }
+}
+
 impl Planner<'_> {
     /// Places up to `count` pods of a demand without topology keys, each where its shares are used least; returns how
     /// many.
@@ -32,7 +53,7 @@ impl Planner<'_> {
         // What finds room on nodes that exist is no part of what is shared out.
         let mut left = count;
         left -= {
-            let scope = prepared.scope(self, &[]);
+            let scope = prepared.scope(&self.tables, &[]);
             self.fill_nodes(&scope, left)
         };
         while left > 0 && !open.is_empty() {
@@ -51,20 +72,20 @@ impl Planner<'_> {
 
     // The combinations that admit a demand, the cheapest first.
     fn combinations(&self, prepared: &Prepared<'_>) -> Vec<Combination> {
-        let keys = self.share_keys();
+        let keys = self.tables.share_keys();
         let mut found: Vec<Combination> = Vec::new();
-        for (pool, (table, admission)) in self.tables.iter().zip(&prepared.admissions).enumerate() {
+        for (pool, (table, admission)) in self.tables.columns.iter().zip(&prepared.admissions).enumerate() {
             let Some(admission) = admission else { continue };
             let mut columns = admission.columns.clone();
             table.keep_fitting(&mut columns, prepared.requests);
             for at in columns.ones() {
                 let Some(column) = table.columns.get(at) else { continue };
-                let pins: Option<Vec<(Sym, Sym)>> = keys.iter().map(|&key| self.value_of(key, column)).collect();
+                let pins: Option<Vec<(Sym, Sym)>> = keys.iter().map(|&key| self.tables.value_of(key, column)).collect();
                 let Some(pins) = pins else { continue };
                 if let Some(known) = found.iter_mut().find(|known| known.pins == pins) {
                     known.price = known.price.min(column.price);
                 } else {
-                    let cells = self.shares.cells_of(pool, at).to_vec();
+                    let cells = self.ledger.shares.cells_of(pool, at).to_vec();
                     found.push(Combination { pins, cells, price: column.price });
                 }
                 if found.len() > MOST_COMBINATIONS {
@@ -72,7 +93,7 @@ impl Planner<'_> {
                 }
             }
         }
-        found.retain(|combination| combination.cells.iter().all(|cell| self.shares.share_of(*cell) > 0));
+        found.retain(|combination| combination.cells.iter().all(|cell| self.ledger.shares.share_of(*cell) > 0));
         found.sort_by_key(|combination| combination.price);
         found
     }
@@ -82,35 +103,18 @@ impl Planner<'_> {
         self.combinations(prepared).len()
     }
 
-    fn share_keys(&self) -> Vec<ShareKey> {
-        let mut keys: Vec<ShareKey> = self.options.max_shares.iter().map(|share| share.key).collect();
-        keys.sort_unstable();
-        keys.dedup();
-        keys
-    }
-
-    fn value_of(&self, key: ShareKey, column: &Column) -> Option<(Sym, Sym)> {
-        let known = &self.cluster.well_known;
-        Some(match key {
-            ShareKey::Zone => (known.zone, column.zone?),
-            ShareKey::InstanceType => {
-                (known.instance_type, self.cluster.instance_types.get(column.instance_type as usize)?.name)
-            }
-            ShareKey::CapacityType => (known.capacity_type, self.cluster.symbols.get(column.capacity_type.name())?),
-        })
-    }
-
     // How many pods each combination gets: part after part to the one whose fullest share is the least full.
     fn parts(&self, prepared: &Prepared<'_>, open: &[Combination], count: u32) -> Vec<u32> {
         let mut parts = vec![0_u32; open.len()];
         let mut loads = self.loads_of_shares();
-        let weight = i128::from(self.shares.weight(prepared.demand.class));
+        let weight = i128::from(self.ledger.shares.weight(prepared.demand.class));
         let at_once = count.div_ceil(MOST_PARTS).max(1);
         let mut left = count;
         while left > 0 {
             let pods = at_once.min(left);
             let fullness = |combination: &Combination| {
-                let of_cell = |cell: &u32| self.shares.fullness(*cell, loads.get(*cell as usize).copied().unwrap_or(0));
+                let of_cell =
+                    |cell: &u32| self.ledger.shares.fullness(*cell, loads.get(*cell as usize).copied().unwrap_or(0));
                 combination.cells.iter().map(of_cell).max().unwrap_or(0)
             };
             let Some((at, best)) = open.iter().enumerate().min_by_key(|(at, combination)| (fullness(combination), *at))
@@ -136,14 +140,17 @@ impl Planner<'_> {
         if !self.strategy.splits_evenly {
             return 0;
         }
-        let known = &self.cluster.well_known;
+        let known = &self.tables.cluster.well_known;
         let is_key = |of: ShareKey| match of {
             ShareKey::Zone => known.zone == key,
             ShareKey::InstanceType => known.instance_type == key,
             ShareKey::CapacityType => known.capacity_type == key,
         };
         let loads = self.loads_of_shares();
-        let cells = self.shares.cells_that(|of, named| is_key(of) && named == Some(value));
-        cells.map(|cell| self.shares.fullness(cell, loads.get(cell as usize).copied().unwrap_or(0))).max().unwrap_or(0)
+        let cells = self.ledger.shares.cells_that(|of, named| is_key(of) && named == Some(value));
+        cells
+            .map(|cell| self.ledger.shares.fullness(cell, loads.get(cell as usize).copied().unwrap_or(0)))
+            .max()
+            .unwrap_or(0)
     }
 }

@@ -8,6 +8,7 @@ use fixedbitset::FixedBitSet;
 use crate::frontier::Frontier;
 use crate::planner::Planner;
 use crate::prepared::{Pins, Prepared, Scope};
+use crate::tables::Tables;
 
 /// How many of the latest groups are asked whether growing them is cheaper than a new node.
 const GROWTH_CANDIDATES: usize = 32;
@@ -41,12 +42,30 @@ impl Choice {
     }
 }
 
+impl Tables<'_> {
+    // What a node must hold for one pod of a demand and those of other classes that must join such a pod.
+    fn room_for_followers(&self, scope: &Scope<'_>) -> Option<Resources> {
+        let follows = |constraint: &Constraint| match *constraint {
+            Constraint::Affinity { counter, .. } => scope.host_counts.contains(&counter),
+            _ => false,
+        };
+        let followers = self.universe.classes.iter().enumerate().filter(|(index, class)| {
+            *index != scope.class.0 as usize && class.count > 0 && class.required.iter().any(follows)
+        });
+        let mut all = scope.requests().clone();
+        for (_, class) in followers {
+            all.add_times(&self.spec(class).requests, i64::from(class.count));
+        }
+        (all != *scope.requests()).then_some(all)
+    }
+}
+
 impl Planner<'_> {
     /// Places up to `count` pods of a demand where `pins` allow; returns how many.
     pub(crate) fn fill(&mut self, prepared: &Prepared<'_>, count: u32, pins: &Pins) -> u32 {
-        let scope = &prepared.scope(self, pins);
+        let scope = &prepared.scope(&self.tables, pins);
         let mut left = count;
-        if scope.spec().volumes.exclusive_claims.iter().any(|&claim| self.state.is_claim_used(claim)) {
+        if scope.spec().volumes.exclusive_claims.iter().any(|&claim| self.ledger.state.is_claim_used(claim)) {
             // A Reservation may hold it for this pod, on its node.
             return self.fill_nodes(scope, left.min(1));
         }
@@ -54,7 +73,7 @@ impl Planner<'_> {
             left = left.min(1);
         }
         let wanted = left;
-        let levels = Rc::clone(&self.pools_by_weight);
+        let levels = Rc::clone(&self.tables.pools_by_weight);
         if self.strategy.only_joins {
             for (pools, reserved) in levels.iter().flat_map(|pools| [(pools, true), (pools, false)]) {
                 left -= self.fill_bins(scope, left, pools, reserved);
@@ -65,7 +84,7 @@ impl Planner<'_> {
             left -= self.fill_home(scope, left);
         }
         left -= self.fill_nodes(scope, left);
-        if self.has_reserved {
+        if self.tables.has_reserved {
             for pools in levels.iter() {
                 left -= self.fill_bins(scope, left, pools, true);
             }
@@ -80,7 +99,7 @@ impl Planner<'_> {
             left -= self.fill_bins(scope, left, pools, false);
             left -= self.buy(scope, left, pools, false);
         }
-        if self.has_reserved && self.strategy.slots_last {
+        if self.tables.has_reserved && self.strategy.slots_last {
             for pools in levels.iter() {
                 left -= self.buy(scope, left, pools, true);
             }
@@ -90,7 +109,7 @@ impl Planner<'_> {
 
     fn chooses_host(&self, scope: &Scope<'_>) -> bool {
         scope.host.iter().any(|constraint| match *constraint {
-            Constraint::Affinity { counter, counts_self } => counts_self && self.state.total(counter) == 0,
+            Constraint::Affinity { counter, counts_self } => counts_self && self.ledger.state.total(counter) == 0,
             _ => false,
         })
     }
@@ -98,7 +117,7 @@ impl Planner<'_> {
     // The first pods of a hostname self-affinity choose the one node for all: the first with room for all of them,
     // else the one with the most.
     fn fill_home(&mut self, scope: &Scope<'_>, count: u32) -> u32 {
-        let nodes = scope.prepared.nodes_at(self, scope.pins);
+        let nodes = scope.prepared.nodes_at(&self.tables, scope.pins);
         let on_nodes = nodes.iter().map(|&node| (self.room_on_node_for_all(scope, node, count), node));
         let best_node = on_nodes.max_by_key(|&(pods, node)| (pods, std::cmp::Reverse(node)));
         if let Some((pods, node)) = best_node
@@ -112,7 +131,7 @@ impl Planner<'_> {
             return pods;
         }
         for is_reserved in [true, false] {
-            for pools in Rc::clone(&self.pools_by_weight).iter() {
+            for pools in Rc::clone(&self.tables.pools_by_weight).iter() {
                 let choices = self.new_nodes(scope, count, pools, is_reserved);
                 let all = choices.into_iter().filter(|choice| choice.pods >= count).collect();
                 if let Some((pods, _)) = self.take_best(scope, count, all, 1) {
@@ -122,7 +141,7 @@ impl Planner<'_> {
         }
         let mut most: Vec<Choice> = Vec::new();
         for is_reserved in [true, false] {
-            for pools in Rc::clone(&self.pools_by_weight).iter() {
+            for pools in Rc::clone(&self.tables.pools_by_weight).iter() {
                 most.extend(self.new_nodes(scope, count, pools, is_reserved));
             }
         }
@@ -144,9 +163,9 @@ impl Planner<'_> {
     // A planned node with room for all of them.
     fn fill_home_bin(&mut self, scope: &Scope<'_>, count: u32) -> Option<u32> {
         let mut from = 0;
-        while let Some(index) = self.state.next_with_room(from, scope.requests()) {
+        while let Some(index) = self.ledger.state.next_with_room(from, scope.requests()) {
             from = index + 1;
-            let bin = self.state.bins().get(index)?;
+            let bin = self.ledger.state.bins().get(index)?;
             let planned = bin.planned;
             let pods = scope.requests().times_in(&bin.slack, count).min(self.allowance_on_bin(bin, scope));
             let within = self.pods_within_shares(scope.class, (bin.pool, planned), Some(bin), pods);
@@ -165,19 +184,19 @@ impl Planner<'_> {
     fn fill_bins(&mut self, scope: &Scope<'_>, count: u32, pools: &[usize], reserved: bool) -> u32 {
         let mut left = count;
         let mut index = 0;
-        let followers = if self.strategy.leaves_room { self.room_for_followers(scope) } else { None };
+        let followers = if self.strategy.leaves_room { self.tables.room_for_followers(scope) } else { None };
         let room = followers.as_ref().unwrap_or(scope.requests());
         while left > 0 {
-            let Some(next) = self.state.next_with_room(index, room) else { break };
+            let Some(next) = self.ledger.state.next_with_room(index, room) else { break };
             index = next;
-            let Some(bin) = self.state.bins().get(index) else { break };
+            let Some(bin) = self.ledger.state.bins().get(index) else { break };
             if !room.fits(&bin.slack) || bin.nodes == 0 || !pools.contains(&bin.pool) {
                 index += 1;
                 continue;
             }
             let planned = bin.planned;
             let admits = scope.admission(bin.pool);
-            let on_slot = self.tables.get(bin.pool).is_some_and(|table| table.reserved.contains(planned));
+            let on_slot = self.tables.columns.get(bin.pool).is_some_and(|table| table.reserved.contains(planned));
             if on_slot != reserved || !admits.is_some_and(|admission| admission.columns.contains(planned)) {
                 index += 1;
                 continue;
@@ -208,7 +227,7 @@ impl Planner<'_> {
         let mut left = count;
         while left > 0 {
             let mut choices = self.new_nodes(scope, left, pools, reserved);
-            if self.has_reserved && self.strategy.spares_limits {
+            if self.tables.has_reserved && self.strategy.spares_limits {
                 choices.extend(self.new_nodes(scope, left, pools, true));
             }
             if !reserved && !self.strategy.never_grows {
@@ -249,7 +268,8 @@ impl Planner<'_> {
                     return Some((pods, nodes));
                 }
                 // Only minValues can refuse the full number and accept fewer.
-                let has_min_values = self.tables.get(choice.pool).is_some_and(|table| !table.min_values.is_empty());
+                let has_min_values =
+                    self.tables.columns.get(choice.pool).is_some_and(|table| !table.min_values.is_empty());
                 if has_min_values && nodes > 1 && self.take(scope, &choice, pods, 1).is_some() {
                     return Some((pods, 1));
                 }
@@ -263,13 +283,13 @@ impl Planner<'_> {
         if !self.limits_lists(choice.pool) {
             return self.take_now(scope, choice, pods, nodes);
         }
-        let mark = self.state.mark();
+        let mark = self.ledger.state.mark();
         let mut taken = self.take_now(scope, choice, pods, nodes);
         if taken.is_some() && !self.keeps_lists(choice.pool) {
-            self.state.rollback(mark);
+            self.ledger.state.rollback(mark);
             taken = None;
         }
-        self.state.forget(mark);
+        self.ledger.state.forget(mark);
         taken
     }
 
@@ -277,7 +297,7 @@ impl Planner<'_> {
         match choice.bin {
             None => self.open(choice.pool, choice.column, nodes, scope, pods).then_some(()),
             Some(index) => {
-                let join = self.join(self.state.bins().get(index)?, scope, pods, choice.column)?;
+                let join = self.join(self.ledger.state.bins().get(index)?, scope, pods, choice.column)?;
                 self.commit(index, nodes, scope, pods, join, choice.column);
                 Some(())
             }
@@ -286,10 +306,10 @@ impl Planner<'_> {
 
     // How many nodes of a choice, with so many pods each, limits, shares and the slot ledger allow.
     fn affordable(&self, scope: &Scope<'_>, choice: &Choice, pods: u32) -> u32 {
-        let instead = choice.bin.and_then(|bin| self.state.bins().get(bin));
+        let instead = choice.bin.and_then(|bin| self.ledger.state.bins().get(bin));
         let allowance = self.allowance(choice.pool, choice.column, instead.map(|bin| bin.planned));
-        let column = self.tables.get(choice.pool).and_then(|table| table.columns.get(choice.column));
-        let slots = column.and_then(|column| column.slots).map_or(u32::MAX, |slot| self.state.free_slots(slot));
+        let column = self.tables.columns.get(choice.pool).and_then(|table| table.columns.get(choice.column));
+        let slots = column.and_then(|column| column.slots).map_or(u32::MAX, |slot| self.ledger.state.free_slots(slot));
         let nodes = allowance.min(slots).min(instead.map_or(u32::MAX, |bin| bin.nodes));
         self.nodes_joined_within_shares(scope.class, (choice.pool, choice.column), instead, pods, nodes)
     }
@@ -299,7 +319,7 @@ impl Planner<'_> {
         if !self.strategy.shares_with_later {
             return count.max(1);
         }
-        scope.requests().times_in(&self.remaining, u32::MAX).max(count).max(1)
+        scope.requests().times_in(&self.ledger.remaining, u32::MAX).max(count).max(1)
     }
 
     // The new nodes that could take pods of a demand.
@@ -312,26 +332,26 @@ impl Planner<'_> {
         for &pool in pools {
             let Some(admission) = scope.admission(pool) else { continue };
             let hosts = {
-                let first = |counter: CounterId| self.state.total(counter) == 0;
+                let first = |counter: CounterId| self.ledger.state.total(counter) == 0;
                 host_allowance(&berth_model::HostCounts::default(), &scope.host, first)
             };
             let hosts = if scope.spec().excludes_its_like() { hosts.min(1) } else { hosts };
             let mut candidates: Vec<usize> = Vec::new();
-            match self.tables.get(pool) {
+            match self.tables.columns.get(pool) {
                 Some(table) if reserved => {
                     candidates.extend(admission.columns.intersection(&table.reserved).filter(|&at| {
                         let slots = table.columns.get(at).and_then(|column| column.slots);
-                        slots.is_none_or(|slot| self.state.free_slots(slot) > 0)
+                        slots.is_none_or(|slot| self.ledger.state.free_slots(slot) > 0)
                     }));
                 }
                 Some(_) => {
                     let known = scope.narrowed.frontiers.get(pool).and_then(|known| known.get()).cloned();
                     let frontier = known.unwrap_or_else(|| {
                         let mut columns = admission.columns.clone();
-                        if let Some(table) = self.tables.get(pool) {
+                        if let Some(table) = self.tables.columns.get(pool) {
                             columns.difference_with(&table.reserved);
                         }
-                        if let Some(kept) = self.kept_from(scope.class, pool) {
+                        if let Some(kept) = self.tables.accelerators.kept_from(scope.class, pool) {
                             columns.difference_with(kept);
                         }
                         let frontier = self.frontier(pool, columns);
@@ -340,7 +360,7 @@ impl Planner<'_> {
                         }
                         frontier
                     });
-                    let node_cost = self.options.node_cost.dollars();
+                    let node_cost = self.tables.options.node_cost.dollars();
                     let mut likely = Vec::new();
                     frontier.candidates(
                         scope.requests(),
@@ -351,13 +371,14 @@ impl Planner<'_> {
                     );
                     // Where the likely ones may be out of reach, all must be asked.
                     let may_fail = |at: &usize| {
-                        let column = self.tables.get(pool).and_then(|table| table.columns.get(*at));
+                        let column = self.tables.columns.get(pool).and_then(|table| table.columns.get(*at));
                         column.is_none_or(|column| column.slots.is_some())
-                            || self.is_limited(pool) && self.allowance(pool, *at, None) == 0
-                            || !self.shares.is_empty()
+                            || self.tables.is_limited(pool) && self.allowance(pool, *at, None) == 0
+                            || !self.ledger.shares.is_empty()
                     };
-                    let has_min_values = self.tables.get(pool).is_some_and(|table| !table.min_values.is_empty());
-                    let asks_all = has_min_values || (self.strategy.spares_limits && self.is_limited(pool));
+                    let has_min_values =
+                        self.tables.columns.get(pool).is_some_and(|table| !table.min_values.is_empty());
+                    let asks_all = has_min_values || (self.strategy.spares_limits && self.tables.is_limited(pool));
                     if asks_all || likely.is_empty() || likely.iter().any(may_fail) {
                         candidates.extend(&frontier.columns);
                     } else {
@@ -366,9 +387,9 @@ impl Planner<'_> {
                 }
                 None => continue,
             }
-            let Some(table) = self.tables.get(pool) else { continue };
+            let Some(table) = self.tables.columns.get(pool) else { continue };
             if self.strategy.leaves_room
-                && let Some(all) = self.room_for_followers(scope)
+                && let Some(all) = self.tables.room_for_followers(scope)
             {
                 let mut roomy: Vec<usize> =
                     if reserved { candidates.clone() } else { admission.columns.ones().collect() };
@@ -376,7 +397,7 @@ impl Planner<'_> {
                     let holds = |column: &berth_model::Column| all.fits(&column.room);
                     table.columns.get(at).is_some_and(holds)
                         && table.reserved.contains(at) == reserved
-                        && self.kept_from(scope.class, pool).is_none_or(|kept| !kept.contains(at))
+                        && self.tables.accelerators.kept_from(scope.class, pool).is_none_or(|kept| !kept.contains(at))
                 });
                 // A slot that is too small is left to others.
                 if reserved || !roomy.is_empty() {
@@ -389,7 +410,7 @@ impl Planner<'_> {
                 let pods = match pods {
                     0 => 0,
                     // Beyond what is to be placed, more would change nothing but the price a pod.
-                    pods if self.shares.is_empty() => pods,
+                    pods if self.ledger.shares.is_empty() => pods,
                     pods => match self.pods_within_shares(scope.class, (pool, at), None, pods.min(count)) {
                         within if within == pods.min(count) => pods,
                         within => within,
@@ -410,42 +431,26 @@ impl Planner<'_> {
     fn cost_to_open(&self, pool: usize, at: usize, column: &berth_model::Column, reserved: bool) -> Money {
         match (reserved, self.strategy.large_slots_first) {
             _ if self.strategy.spares_limits => {
-                column.price + self.options.node_cost + self.taken_of_limits(pool, at, None)
+                column.price + self.tables.options.node_cost + self.taken_of_limits(pool, at, None)
             }
             (true, true) => Money::from_pico(1),
-            (true, false) => column.list_price + self.options.node_cost,
-            (false, _) => column.price + self.options.node_cost,
+            (true, false) => column.list_price + self.tables.options.node_cost,
+            (false, _) => column.price + self.tables.options.node_cost,
         }
-    }
-
-    // What a node must hold for one pod of a demand and those of other classes that must join such a pod.
-    fn room_for_followers(&self, scope: &Scope<'_>) -> Option<Resources> {
-        let follows = |constraint: &Constraint| match *constraint {
-            Constraint::Affinity { counter, .. } => scope.host_counts.contains(&counter),
-            _ => false,
-        };
-        let followers = self.universe.classes.iter().enumerate().filter(|(index, class)| {
-            *index != scope.class.0 as usize && class.count > 0 && class.required.iter().any(follows)
-        });
-        let mut all = scope.requests().clone();
-        for (_, class) in followers {
-            all.add_times(&self.spec(class).requests, i64::from(class.count));
-        }
-        (all != *scope.requests()).then_some(all)
     }
 
     // The larger types that planned nodes could grow to.
     fn growths(&self, scope: &Scope<'_>, count: u32, pools: &[usize]) -> Vec<Choice> {
         let mut choices = Vec::new();
         let sharers = self.sharers(scope, count);
-        let candidates = self.state.bins().iter().enumerate().rev().filter(|(_, bin)| {
+        let candidates = self.ledger.state.bins().iter().enumerate().rev().filter(|(_, bin)| {
             pools.contains(&bin.pool)
                 && bin.nodes > 0
-                && self.tables.get(bin.pool).is_some_and(|table| !table.reserved.contains(bin.planned))
+                && self.tables.columns.get(bin.pool).is_some_and(|table| !table.reserved.contains(bin.planned))
                 && scope.pins.iter().all(|&(key, value)| bin.domain(key).is_none_or(|known| known == value))
         });
         for (index, bin) in candidates.take(GROWTH_CANDIDATES) {
-            let Some(table) = self.tables.get(bin.pool) else { continue };
+            let Some(table) = self.tables.columns.get(bin.pool) else { continue };
             let Some(admission) = scope.admission(bin.pool) else { continue };
             let allowance = self.allowance_on_bin(bin, scope);
             if allowance == 0 {
@@ -459,7 +464,7 @@ impl Planner<'_> {
             let pods = scope.requests().times_beside(&bin.used, &column.room, u32::MAX).min(allowance);
             let pods = match pods {
                 0 => 0,
-                pods if self.shares.is_empty() => pods,
+                pods if self.ledger.shares.is_empty() => pods,
                 pods => self.pods_within_shares(scope.class, (bin.pool, at), Some(bin), pods.min(count)),
             };
             if pods == 0 {
@@ -487,8 +492,11 @@ impl Planner<'_> {
             return Rc::clone(known);
         }
         let keeps_all = self.keeps_all(pool);
-        let frontier =
-            self.tables.get(pool).map(|table| Frontier::new(table, &columns, keeps_all, !self.shares.is_empty()));
+        let frontier = self
+            .tables
+            .columns
+            .get(pool)
+            .map(|table| Frontier::new(table, &columns, keeps_all, !self.ledger.shares.is_empty()));
         let frontier = Rc::new(frontier.unwrap_or_default());
         self.caches.frontiers.insert((pool, columns), Rc::clone(&frontier));
         frontier
@@ -496,9 +504,9 @@ impl Planner<'_> {
 
     // Whether limits, minValues or shares may rule out a column that is otherwise best.
     fn keeps_all(&self, pool: usize) -> bool {
-        !self.shares.is_empty()
-            || self.is_limited(pool)
-            || self.tables.get(pool).is_some_and(|table| !table.min_values.is_empty())
+        !self.ledger.shares.is_empty()
+            || self.tables.is_limited(pool)
+            || self.tables.columns.get(pool).is_some_and(|table| !table.min_values.is_empty())
     }
 }
 

@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 
 use crate::planner::Planner;
 use crate::prepared::Scope;
+use crate::tables::Tables;
 
 /// What a bin becomes when pods join it.
 pub(crate) struct Join {
@@ -16,7 +17,7 @@ pub(crate) struct Join {
     used: Resources,
 }
 
-impl Planner<'_> {
+impl Tables<'_> {
     /// Narrows a set of columns to those with a label value; `None` if nothing remains.
     pub(crate) fn pin(
         &self,
@@ -34,61 +35,6 @@ impl Planner<'_> {
         open.get(key)?;
         open.add(key, Requirement::value(value), &self.cluster.symbols);
         (!open.is_contradiction()).then_some(())
-    }
-
-    /// How many more pods of a demand one node of a bin may take beside what is on it, resources aside.
-    pub(crate) fn allowance_on_bin(&self, bin: &Bin, scope: &Scope<'_>) -> u32 {
-        let spec = scope.spec();
-        if !filter::ports_are_free(&spec.host_ports, &bin.ports)
-            || !filter::disks_are_free(&spec.volumes.disks, &bin.disks)
-        {
-            return 0;
-        }
-        let first = |counter: CounterId| self.state.total(counter) == 0;
-        let hosts = host_allowance(&bin.host_counts, &scope.host, first);
-        if spec.excludes_its_like() { hosts.min(1) } else { hosts }
-    }
-
-    /// What a node of a bin becomes when `pods` of a demand join it on the column `planned`; `None` if they may not.
-    pub(crate) fn join(&self, bin: &Bin, scope: &Scope<'_>, pods: u32, planned: usize) -> Option<Join> {
-        let (table, admission) = (self.tables.get(bin.pool)?, scope.admission(bin.pool)?);
-        let mut columns = bin.columns.clone();
-        columns.intersect_with(&admission.columns);
-        if let Some(kept) = self.kept_from_bin(bin, Some(scope.class)) {
-            columns.difference_with(kept);
-        }
-        let mut open = bin.open.clone();
-        if admission.open != table.open {
-            open.add_all(&admission.open, &self.cluster.symbols);
-            if open.is_contradiction() {
-                return None;
-            }
-        }
-        let mut domains = bin.domains.clone();
-        for &(key, value) in scope.pins {
-            match bin.domain(key) {
-                Some(known) if known == value => {}
-                Some(_) => return None,
-                None => domains.push((key, value)),
-            }
-        }
-        for &key in &scope.decided_keys {
-            if domains.iter().any(|(known, _)| *known == key) {
-                continue;
-            }
-            if let Some(value) = self.value_on(table, &open, planned, key) {
-                self.pin(table, &mut columns, &mut open, key, value)?;
-                domains.push((key, value));
-            }
-        }
-        self.decide_filters(bin.pool, scope, &mut columns, &mut open, planned);
-        let mut used = bin.used.clone();
-        used.add_times(scope.requests(), i64::from(pods));
-        table.keep_fitting(&mut columns, &used);
-        if !columns.contains(planned) || !self.keeps_min_values_within_limits(bin, &columns, &open, planned) {
-            return None;
-        }
-        Some(Join { columns, open, domains, used })
     }
 
     // The value a node of the planned column would have for a label.
@@ -145,37 +91,6 @@ impl Planner<'_> {
         })
     }
 
-    // Whether what a claim may list of a set of columns (limits and finite supplies permitting) keeps the pool's minValues.
-    fn keeps_min_values_within_limits(
-        &self,
-        bin: &Bin,
-        columns: &FixedBitSet,
-        open: &Requirements,
-        planned: usize,
-    ) -> bool {
-        let Some(table) = self.tables.get(bin.pool) else { return false };
-        if table.min_values.is_empty() {
-            return true;
-        }
-        // A node that is being opened is not debited yet.
-        let instead = (!bin.contents.is_empty()).then_some(bin.planned);
-        let mut within = columns.clone();
-        let is_tight = self.is_limited(bin.pool) && self.is_tight(bin.pool);
-        let price = table.columns.get(planned).map(|column| column.price);
-        for at in columns.ones().filter(|&at| at != planned) {
-            let is_finite_paid =
-                !table.reserved.contains(at) && table.columns.get(at).is_some_and(|c| c.slots.is_some());
-            // Shares may rule out what is cheaper, and a claim lists nothing cheaper than is planned.
-            let is_cheaper = !self.shares.is_empty()
-                && !table.reserved.contains(at)
-                && table.columns.get(at).map(|column| column.price) < price;
-            if is_finite_paid || is_cheaper || (is_tight && self.allowance(bin.pool, at, instead) == 0) {
-                within.set(at, false);
-            }
-        }
-        self.keeps_min_values(table, &within, open, planned)
-    }
-
     /// Whether a set of columns keeps the pool's minValues (Strict). A paid node counts paid types; a node on a slot
     /// counts types before the pin.
     #[expect(clippy::unused_self, reason = "one of the planner's questions about a join")]
@@ -202,36 +117,9 @@ impl Planner<'_> {
         })
     }
 
-    /// Applies a join of `pods` each to `nodes` nodes of the group at `index`.
-    pub(crate) fn commit(
-        &mut self,
-        index: usize,
-        nodes: u32,
-        scope: &Scope<'_>,
-        pods: u32,
-        join: Join,
-        planned: usize,
-    ) {
-        let Some(bin) = self.state.bins().get(index) else { return };
-        let (rest, before, pool) = (bin.nodes.saturating_sub(nodes), bin.planned, bin.pool);
-        if before != planned {
-            self.replan(pool, before, planned, nodes);
-        }
-        let Some(bin) = self.state.bins().get(index) else { return };
-        let mut changed = self.joined(bin, scope, pods, join, planned);
-        changed.nodes = nodes;
-        self.count_in_domains(&changed, scope, pods);
-        if rest == 0 {
-            self.state.replace_bin(index, changed);
-        } else {
-            self.state.set_bin_nodes(index, rest);
-            self.state.push_bin(changed);
-        }
-    }
-
     /// A node of a bin after `pods` of a demand have joined it.
     pub(crate) fn joined(&self, bin: &Bin, scope: &Scope<'_>, pods: u32, join: Join, planned: usize) -> Bin {
-        let mut changed = bin_with(self.tables.get(bin.pool), bin, join, planned);
+        let mut changed = bin_with(self.columns.get(bin.pool), bin, join, planned);
         for &counter in &scope.host_counts {
             if self.counts_on(&changed, counter) {
                 changed.host_counts.add(counter, pods);
@@ -246,65 +134,185 @@ impl Planner<'_> {
         changed.disks.extend(disks.filter(|disk| !bin.disks.contains(disk)).cloned());
         changed
     }
+}
+
+impl Planner<'_> {
+    /// How many more pods of a demand one node of a bin may take beside what is on it, resources aside.
+    pub(crate) fn allowance_on_bin(&self, bin: &Bin, scope: &Scope<'_>) -> u32 {
+        let spec = scope.spec();
+        if !filter::ports_are_free(&spec.host_ports, &bin.ports)
+            || !filter::disks_are_free(&spec.volumes.disks, &bin.disks)
+        {
+            return 0;
+        }
+        let first = |counter: CounterId| self.ledger.state.total(counter) == 0;
+        let hosts = host_allowance(&bin.host_counts, &scope.host, first);
+        if spec.excludes_its_like() { hosts.min(1) } else { hosts }
+    }
+
+    /// What a node of a bin becomes when `pods` of a demand join it on the column `planned`; `None` if they may not.
+    pub(crate) fn join(&self, bin: &Bin, scope: &Scope<'_>, pods: u32, planned: usize) -> Option<Join> {
+        let (table, admission) = (self.tables.columns.get(bin.pool)?, scope.admission(bin.pool)?);
+        let mut columns = bin.columns.clone();
+        columns.intersect_with(&admission.columns);
+        if let Some(kept) = self.tables.accelerators.kept_from_bin(bin, Some(scope.class)) {
+            columns.difference_with(kept);
+        }
+        let mut open = bin.open.clone();
+        if admission.open != table.open {
+            open.add_all(&admission.open, &self.tables.cluster.symbols);
+            if open.is_contradiction() {
+                return None;
+            }
+        }
+        let mut domains = bin.domains.clone();
+        for &(key, value) in scope.pins {
+            match bin.domain(key) {
+                Some(known) if known == value => {}
+                Some(_) => return None,
+                None => domains.push((key, value)),
+            }
+        }
+        for &key in &scope.decided_keys {
+            if domains.iter().any(|(known, _)| *known == key) {
+                continue;
+            }
+            if let Some(value) = self.tables.value_on(table, &open, planned, key) {
+                self.tables.pin(table, &mut columns, &mut open, key, value)?;
+                domains.push((key, value));
+            }
+        }
+        self.tables.decide_filters(bin.pool, scope, &mut columns, &mut open, planned);
+        let mut used = bin.used.clone();
+        used.add_times(scope.requests(), i64::from(pods));
+        table.keep_fitting(&mut columns, &used);
+        if !columns.contains(planned) || !self.keeps_min_values_within_limits(bin, &columns, &open, planned) {
+            return None;
+        }
+        Some(Join { columns, open, domains, used })
+    }
+
+    // Whether what a claim may list of a set of columns (limits and finite supplies permitting) keeps the pool's minValues.
+    fn keeps_min_values_within_limits(
+        &self,
+        bin: &Bin,
+        columns: &FixedBitSet,
+        open: &Requirements,
+        planned: usize,
+    ) -> bool {
+        let Some(table) = self.tables.columns.get(bin.pool) else { return false };
+        if table.min_values.is_empty() {
+            return true;
+        }
+        // A node that is being opened is not debited yet.
+        let instead = (!bin.contents.is_empty()).then_some(bin.planned);
+        let mut within = columns.clone();
+        let is_tight = self.tables.is_limited(bin.pool) && self.is_tight(bin.pool);
+        let price = table.columns.get(planned).map(|column| column.price);
+        for at in columns.ones().filter(|&at| at != planned) {
+            let is_finite_paid =
+                !table.reserved.contains(at) && table.columns.get(at).is_some_and(|c| c.slots.is_some());
+            // Shares may rule out what is cheaper, and a claim lists nothing cheaper than is planned.
+            let is_cheaper = !self.ledger.shares.is_empty()
+                && !table.reserved.contains(at)
+                && table.columns.get(at).map(|column| column.price) < price;
+            if is_finite_paid || is_cheaper || (is_tight && self.allowance(bin.pool, at, instead) == 0) {
+                within.set(at, false);
+            }
+        }
+        self.tables.keeps_min_values(table, &within, open, planned)
+    }
+
+    /// Applies a join of `pods` each to `nodes` nodes of the group at `index`.
+    pub(crate) fn commit(
+        &mut self,
+        index: usize,
+        nodes: u32,
+        scope: &Scope<'_>,
+        pods: u32,
+        join: Join,
+        planned: usize,
+    ) {
+        let Some(bin) = self.ledger.state.bins().get(index) else { return };
+        let (rest, before, pool) = (bin.nodes.saturating_sub(nodes), bin.planned, bin.pool);
+        if before != planned {
+            self.replan(pool, before, planned, nodes);
+        }
+        let Some(bin) = self.ledger.state.bins().get(index) else { return };
+        let mut changed = self.tables.joined(bin, scope, pods, join, planned);
+        changed.nodes = nodes;
+        self.count_in_domains(&changed, scope, pods);
+        if rest == 0 {
+            self.ledger.state.replace_bin(index, changed);
+        } else {
+            self.ledger.state.set_bin_nodes(index, rest);
+            self.ledger.state.push_bin(changed);
+        }
+    }
 
     // Moves the ledger and the limits from one planned column to another.
     fn replan(&mut self, pool: usize, before: usize, planned: usize, nodes: u32) {
-        let columns = self.tables.get(pool).map_or(&[][..], |table| &table.columns);
+        let columns = self.tables.columns.get(pool).map_or(&[][..], |table| &table.columns);
         let slots = |at: usize| columns.get(at).and_then(|column| column.slots);
         let (old, new) = (slots(before), slots(planned));
         if let Some(slot) = old {
-            self.state.return_slots(slot, nodes);
+            self.ledger.state.return_slots(slot, nodes);
         }
         if let Some(slot) = new {
             // The caller has checked that so many are free.
-            let taken = self.state.take_slots(slot, nodes);
+            let taken = self.ledger.state.take_slots(slot, nodes);
             debug_assert!(taken, "a slot was overdrawn");
         }
-        let capacities = (self.capacity(pool, before).cloned(), self.capacity(pool, planned).cloned());
+        let capacities = (self.tables.capacity(pool, before).cloned(), self.tables.capacity(pool, planned).cloned());
         if let (Some(before), Some(planned)) = capacities {
-            self.state.use_pool(pool, &before, -i64::from(nodes));
-            self.state.use_pool(pool, &planned, i64::from(nodes));
+            self.ledger.state.use_pool(pool, &before, -i64::from(nodes));
+            self.ledger.state.use_pool(pool, &planned, i64::from(nodes));
         }
     }
 
     /// Plans another column for a whole group; its contents stay.
     pub(crate) fn move_bin(&mut self, index: usize, planned: usize) {
-        let Some(bin) = self.state.bins().get(index) else { return };
+        let Some(bin) = self.ledger.state.bins().get(index) else { return };
         let (pool, before, nodes) = (bin.pool, bin.planned, bin.nodes);
         if before == planned {
             return;
         }
         self.replan(pool, before, planned, nodes);
-        let room = self.tables.get(pool).and_then(|table| table.columns.get(planned)).map(|column| column.room.clone());
-        let Some(used) = self.state.bins().get(index).map(|bin| bin.used.clone()) else { return };
+        let room = self
+            .tables
+            .columns
+            .get(pool)
+            .and_then(|table| table.columns.get(planned))
+            .map(|column| column.room.clone());
+        let Some(used) = self.ledger.state.bins().get(index).map(|bin| bin.used.clone()) else { return };
         let mut slack = room.unwrap_or_default();
         slack.subtract(&used);
-        self.state.set_bin_room(index, planned, used, slack);
+        self.ledger.state.set_bin_room(index, planned, used, slack);
     }
 
     fn count_in_domains(&mut self, bin: &Bin, scope: &Scope<'_>, pods: u32) {
         let all = pods.saturating_mul(bin.nodes);
-        let universe = self.universe;
+        let universe = self.tables.universe;
         for &counter in &scope.keyed_counts {
-            let admitted = self.counts_on(bin, counter);
+            let admitted = self.tables.counts_on(bin, counter);
             let key = universe.counter(counter).map(|counter| counter.key);
             if let (true, Some(domain)) = (admitted, key.and_then(|key| bin.domain(key))) {
-                self.state.add_count(counter, Some(domain), all);
+                self.ledger.state.add_count(counter, Some(domain), all);
             }
         }
         for &counter in &scope.host_counts {
-            if self.counts_on(bin, counter) {
-                self.state.add_count(counter, None, all);
+            if self.tables.counts_on(bin, counter) {
+                self.ledger.state.add_count(counter, None, all);
             }
         }
         for &claim in &scope.spec().volumes.exclusive_claims {
-            self.state.use_claim(claim);
+            self.ledger.state.use_claim(claim);
         }
     }
 
     /// Opens `nodes` new nodes on a column, with `pods` of a demand each; false if they may not.
     pub(crate) fn open(&mut self, pool: usize, planned: usize, nodes: u32, scope: &Scope<'_>, pods: u32) -> bool {
-        let Some(table) = self.tables.get(pool) else { return false };
+        let Some(table) = self.tables.columns.get(pool) else { return false };
         let Some(column) = table.columns.get(planned) else { return false };
         let slots = column.slots;
         let empty = Bin {
@@ -323,14 +331,14 @@ impl Planner<'_> {
         };
         let Some(join) = self.join(&empty, scope, pods, planned) else { return false };
         if let Some(slot) = slots
-            && !self.state.take_slots(slot, nodes)
+            && !self.ledger.state.take_slots(slot, nodes)
         {
             return false;
         }
-        if let Some(capacity) = self.capacity(pool, planned).cloned() {
-            self.state.use_pool(pool, &capacity, i64::from(nodes));
+        if let Some(capacity) = self.tables.capacity(pool, planned).cloned() {
+            self.ledger.state.use_pool(pool, &capacity, i64::from(nodes));
         }
-        let index = self.state.push_bin(empty);
+        let index = self.ledger.state.push_bin(empty);
         self.commit(index, nodes, scope, pods, join, planned);
         true
     }

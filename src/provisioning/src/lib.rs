@@ -26,6 +26,7 @@ mod frontier;
 mod given_back;
 mod join;
 mod launchable;
+mod ledger;
 mod limits;
 mod matching;
 mod options;
@@ -41,6 +42,7 @@ mod shrink;
 mod slots;
 mod solution;
 mod sparing;
+mod tables;
 mod trials;
 
 use berth_model::{Cluster, Resources, Universe};
@@ -78,7 +80,7 @@ pub fn solve_giving_back(
 ) -> (Universe, Solution) {
     let universe = Universe::new(cluster);
     let mut planner = planner::Planner::of(cluster, &universe, options, launching);
-    let fresh = options.bound.then(|| planner.state.mark());
+    let fresh = options.bound.then(|| planner.ledger.state.mark());
     planner.pack_best(options.effort);
     let made = restrictions::Made::of(&planner);
     let mut solution = planner.solution();

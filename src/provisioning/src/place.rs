@@ -56,7 +56,7 @@ impl Planner<'_> {
         let mut capacity: Vec<u32> = vec![u32::MAX; names.len()];
         loop {
             let shares = self.shares(names.clone(), constraints, count - placed, &capacity);
-            let mark = self.state.mark();
+            let mark = self.ledger.state.mark();
             let (mut sum, mut fell_short) = (0, false);
             for (at, (&name, &share)) in names.iter().zip(&shares).enumerate() {
                 if share == 0 {
@@ -72,11 +72,11 @@ impl Planner<'_> {
                 }
             }
             if !fell_short {
-                self.state.forget(mark);
+                self.ledger.state.forget(mark);
                 return placed + sum;
             }
-            self.state.rollback(mark);
-            self.state.forget(mark);
+            self.ledger.state.rollback(mark);
+            self.ledger.state.forget(mark);
         }
     }
 
@@ -121,14 +121,14 @@ impl Planner<'_> {
     // What one more pod would take in a domain: room on an existing node, room on a planned one, a free slot (by list
     // price), or the cheapest paid column that holds it.
     fn rank(&self, prepared: &Prepared<'_>, pins: &Pins) -> (Means, Money) {
-        let scope = prepared.scope(self, pins);
-        if prepared.nodes_at(self, pins).iter().any(|&node| self.room_on_node(&scope, node, 1) > 0) {
+        let scope = prepared.scope(&self.tables, pins);
+        if prepared.nodes_at(&self.tables, pins).iter().any(|&node| self.room_on_node(&scope, node, 1) > 0) {
             return (Means::Node, Money::ZERO);
         }
         let mut from = 0;
-        while let Some(index) = self.state.next_with_room(from, prepared.requests) {
+        while let Some(index) = self.ledger.state.next_with_room(from, prepared.requests) {
             from = index + 1;
-            let Some(bin) = self.state.bins().get(index).filter(|bin| bin.nodes > 0) else { continue };
+            let Some(bin) = self.ledger.state.bins().get(index).filter(|bin| bin.nodes > 0) else { continue };
             let admits = scope.admission(bin.pool).is_some_and(|admission| admission.columns.contains(bin.planned));
             let agrees = pins.iter().all(|&(key, value)| bin.domain(key).is_none_or(|known| known == value));
             if admits && agrees && prepared.requests.fits(&bin.slack) && self.allowance_on_bin(bin, &scope) > 0 {
@@ -136,17 +136,17 @@ impl Planner<'_> {
             }
         }
         let mut best = (Means::Nothing, Money::ZERO);
-        for (pool, table) in self.tables.iter().enumerate() {
+        for (pool, table) in self.tables.columns.iter().enumerate() {
             let Some(admission) = scope.admission(pool) else { continue };
             let mut columns = admission.columns.clone();
-            if let Some(kept) = self.kept_from(scope.class, pool) {
+            if let Some(kept) = self.tables.accelerators.kept_from(scope.class, pool) {
                 columns.difference_with(kept);
             }
             table.keep_fitting(&mut columns, prepared.requests);
             let means = columns.ones().filter_map(|at| table.columns.get(at).map(|column| (at, column))).find_map(
                 |(at, column)| {
-                    if column.slots.is_some_and(|slot| self.state.free_slots(slot) == 0)
-                        || (self.is_limited(pool) && self.allowance(pool, at, None) == 0)
+                    if column.slots.is_some_and(|slot| self.ledger.state.free_slots(slot) == 0)
+                        || (self.tables.is_limited(pool) && self.allowance(pool, at, None) == 0)
                         || self.pods_within_shares(scope.class, (pool, at), None, 1) == 0
                     {
                         return None;
@@ -176,12 +176,12 @@ impl Planner<'_> {
             if allowed == 0 {
                 continue;
             }
-            let (mark, before) = (self.state.mark(), self.marginal_cost());
+            let (mark, before) = (self.ledger.state.mark(), self.marginal_cost());
             let placed = self.fill(prepared, allowed, &[(key, name)]);
             let cost = self.marginal_cost() - before;
-            self.state.rollback(mark);
+            self.ledger.state.rollback(mark);
             let cost = (self.fullness_of(key, name), cost);
-            self.state.forget(mark);
+            self.ledger.state.forget(mark);
             let is_better = match best {
                 None => placed > 0,
                 Some((most, least, _)) => placed > most || (placed == most && cost < least),
@@ -254,7 +254,7 @@ impl Planner<'_> {
     pub(crate) fn domains_of(&mut self, names: Vec<Sym>, constraints: &[Constraint]) -> Domains {
         let eligible: Vec<(berth_model::CounterId, FxHashSet<Sym>)> =
             constraints.iter().map(|c| (c.counter(), self.domains(c.counter()).iter().copied().collect())).collect();
-        Domains::new(&self.state, names, constraints, |counter, name| {
+        Domains::new(&self.ledger.state, names, constraints, |counter, name| {
             eligible.iter().any(|(known, names)| *known == counter && names.contains(&name))
         })
     }
@@ -264,21 +264,24 @@ impl Planner<'_> {
         let mut names: Vec<Sym> = Vec::new();
         for constraint in constraints {
             names.extend(self.domains(constraint.counter()).iter());
-            names.extend(self.state.domains(constraint.counter()).map(|(name, _)| name));
+            names.extend(self.ledger.state.domains(constraint.counter()).map(|(name, _)| name));
         }
-        names.sort_by_key(|&name| self.cluster.symbols.text(name));
+        names.sort_by_key(|&name| self.tables.cluster.symbols.text(name));
         names.dedup();
         names
     }
 
     /// What the planned nodes cost an hour, reserved ones nothing, in pico-dollars.
     pub(crate) fn marginal_cost(&self) -> i128 {
-        self.state
+        self.ledger
+            .state
             .bins()
             .iter()
             .map(|bin| {
-                let price = self.tables.get(bin.pool).and_then(|table| table.columns.get(bin.planned));
-                price.map_or(0, |column| (column.price + self.options.node_cost).times(u64::from(bin.nodes)).pico())
+                let price = self.tables.columns.get(bin.pool).and_then(|table| table.columns.get(bin.planned));
+                price.map_or(0, |column| {
+                    (column.price + self.tables.options.node_cost).times(u64::from(bin.nodes)).pico()
+                })
             })
             .sum()
     }

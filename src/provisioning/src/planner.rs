@@ -2,85 +2,47 @@
 
 use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
-use std::sync::Arc;
 
-use berth_model::{
-    ClassId, Cluster, ColumnTable, Constraint, MemberKind, Money, PodClass, PodSpec, Requirement, ResourceId,
-    Resources, Snapshot, Sym, Universe,
-};
-use berth_scheduling::{Demand, NodeTables, Passage, demands, filter_passages};
+use berth_model::{ClassId, Cluster, Constraint, MemberKind, Money, Requirement, ResourceId, Sym, Universe};
+use berth_packing::StopReason;
+use berth_scheduling::{Demand, demands};
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 
-use crate::Options;
+use crate::claims::Listings;
+use crate::frontier::Frontier;
 use crate::launchable::Launching;
+use crate::ledger::Ledger;
+use crate::options::Options;
+use crate::portfolio::Strategy;
 use crate::prepared::Prepared;
+use crate::tables::Tables;
 
-/// Everything a solve needs at hand.
+/// A solve: what it reads, what it changes, what it keeps, and how it goes about it.
 pub(crate) struct Planner<'a> {
-    pub(crate) cluster: &'a Cluster,
-    pub(crate) universe: &'a Universe,
-    pub(crate) options: &'a Options,
-    /// By NodePool.
-    pub(crate) tables: Arc<[ColumnTable]>,
-    pub(crate) state: Snapshot,
-    /// What a solve reads of the nodes that exist.
-    pub(crate) node_tables: NodeTables<'a>,
-    /// Which types are kept for which pods.
-    pub(crate) accelerators: crate::accelerators::Accelerators,
-    /// How much of the plan may be where.
-    pub(crate) shares: crate::shares::Shares,
-    /// By NodePool and resource: the most that a type of its has.
-    pub(crate) largest: Vec<Resources>,
-    /// Pools of equal weight together, heaviest first.
-    pub(crate) pools_by_weight: Rc<[Vec<usize>]>,
-    /// Whether any pool has reserved columns.
-    pub(crate) has_reserved: bool,
-    /// By filter and NodePool: the ways in which nodes pass.
-    pub(crate) passages: Vec<Vec<Vec<Passage>>>,
-    /// See [`launch_filters`](crate::domains::launch_filters).
-    pub(crate) launch_filters: Vec<Vec<u32>>,
-    /// Nodes alike in labels (the hostname aside) and taints have one kind.
-    pub(crate) node_kinds: Vec<u32>,
-    /// Requests of the pods that are still to be packed.
-    pub(crate) remaining: Resources,
-    /// How this packing goes about it.
-    pub(crate) strategy: crate::portfolio::Strategy,
-    /// Per counter: the domains that its nodes may have, in order of name.
-    pub(crate) domains: Vec<Option<Rc<[Sym]>>>,
-    /// NodePool, key and value of domains that only nodes of this plan have, as pods chose the value.
-    pub(crate) chosen: Vec<(usize, Sym, Sym)>,
-    /// What this packing placed and left.
-    pub(crate) tally: Tally,
-    /// Why the last search for a cheaper plan stopped, if there was one.
-    pub(crate) stop: Option<berth_packing::StopReason>,
-    /// What was worked out once and may be asked again.
+    pub(crate) tables: Tables<'a>,
+    pub(crate) ledger: Ledger,
     pub(crate) caches: Caches<'a>,
+    /// How this packing goes about it.
+    pub(crate) strategy: Strategy,
+    /// Why the last search for a cheaper plan stopped, if there was one.
+    pub(crate) stop: Option<StopReason>,
 }
 
-/// What a packing placed and left. Goes back with the snapshot where a packing is undone.
-#[derive(Clone, Default)]
-pub(crate) struct Tally {
-    /// By class: how many were not placed, with the demand that was tried last.
-    pub(crate) left: Vec<(ClassId, u32)>,
-    /// By class: under which demand, and which way of admitting it, its pods were placed; `None` under several.
-    pub(crate) placed_as: FxHashMap<ClassId, Option<(usize, usize)>>,
-    /// Preferences given up, over all pods placed.
-    pub(crate) relaxations: u64,
-}
-
-/// What follows from the cluster and the options alone, so no packing makes it stale.
-#[derive(Default)]
+/// What was worked out once and may be asked again.
 pub(crate) struct Caches<'a> {
     /// The columns that are no dearer than any with as much room, by pool and admitted columns.
-    pub(crate) frontiers: FxHashMap<(usize, FixedBitSet), Rc<crate::frontier::Frontier>>,
+    pub(crate) frontiers: FxHashMap<(usize, FixedBitSet), Rc<Frontier>>,
     /// Nodes whose claims could list what minValues asks for within limits, or not.
-    pub(crate) listings: RefCell<crate::claims::Listings>,
+    pub(crate) listings: RefCell<Listings>,
     /// By class: the weight of the heaviest NodePool that may take it on paid capacity.
     pub(crate) heaviest: FxHashMap<ClassId, u32>,
     /// By class, where there are no nodes: how its pods may be asked for.
     prepared: FxHashMap<ClassId, Rc<[Asking<'a>]>>,
-    /// Room for intermediate numbers of [`crate::frontier::Frontier::candidates`].
+    /// By counter: the domains that its nodes may have, in order of name. Those that pods chose are among them, so they are
+    /// forgotten with [`Ledger::chosen`]; the rest follows from the cluster and the options alone.
+    pub(crate) domains: Vec<Option<Rc<[Sym]>>>,
+    /// Room for intermediate numbers of [`Frontier::candidates`].
     pub(crate) scratch: Vec<f64>,
 }
 
@@ -91,8 +53,8 @@ pub(crate) struct Asking<'a> {
 }
 
 impl<'a> Asking<'a> {
-    pub(crate) fn ways(&self, planner: &Planner<'a>) -> &[Prepared<'a>] {
-        self.ways.get_or_init(|| Prepared::alternatives(planner, &self.demand))
+    pub(crate) fn ways(&self, tables: &Tables<'a>) -> &[Prepared<'a>] {
+        self.ways.get_or_init(|| Prepared::alternatives(tables, &self.demand))
     }
 }
 
@@ -108,36 +70,19 @@ impl<'a> Planner<'a> {
         options: &'a Options,
         launching: &Launching,
     ) -> Self {
-        let tables = Arc::clone(&launching.tables);
-        let node_tables = NodeTables::new(cluster, universe);
-        let state = node_tables.snapshot();
-        let pools = || cluster.node_pools.iter().zip(&*tables);
-        let passages = universe
-            .filters
-            .iter()
-            .map(|filter| pools().map(|(pool, table)| filter_passages(cluster, pool, table, filter)).collect())
-            .collect();
+        let tables = Tables::new(cluster, universe, options, launching);
         Planner {
-            largest: tables.iter().map(|table| crate::limits::largest(cluster, table)).collect(),
-            accelerators: crate::accelerators::Accelerators::new(cluster, universe, &tables, options),
-            shares: crate::shares::Shares::new(cluster, universe, &tables, options),
-            cluster,
-            universe,
-            options,
-            state,
-            node_tables,
-            pools_by_weight: pools_by_weight(cluster).into(),
-            has_reserved: tables.iter().any(|table| !table.reserved.is_clear()),
-            passages,
-            launch_filters: crate::domains::launch_filters(universe),
-            node_kinds: node_kinds(cluster),
-            remaining: Resources::new(),
-            strategy: crate::portfolio::Strategy::default(),
-            domains: vec![None; universe.counters.len()],
-            chosen: Vec::new(),
-            tally: Tally::default(),
+            ledger: Ledger::new(&tables),
+            caches: Caches {
+                frontiers: FxHashMap::default(),
+                listings: RefCell::default(),
+                heaviest: FxHashMap::default(),
+                prepared: FxHashMap::default(),
+                domains: vec![None; universe.counters.len()],
+                scratch: Vec::new(),
+            },
+            strategy: Strategy::default(),
             stop: None,
-            caches: Caches::default(),
             tables,
         }
     }
@@ -145,27 +90,26 @@ impl<'a> Planner<'a> {
     /// Packs every class: those of higher priority first, then Reservations before pods, then those that only
     /// reserved capacity can take, then by size. What fails for want of another class's pods is tried again.
     pub(crate) fn pack(&mut self) {
-        let mut order: Vec<ClassId> = self.pending().map(|(id, _)| id).collect();
-        for (id, class) in self.pending().collect::<Vec<_>>() {
-            let spec = self.spec(class);
-            self.remaining.add_times(&spec.requests, i64::from(class.count));
+        let mut order: Vec<ClassId> = self.tables.pending().map(|(id, _)| id).collect();
+        for (id, class) in self.tables.pending().collect::<Vec<_>>() {
+            let spec = self.tables.spec(class);
+            self.ledger.remaining.add_times(&spec.requests, i64::from(class.count));
             if spec.refusal.is_some() {
                 order.retain(|&other| other != id);
-                self.tally.left.push((id, class.count));
+                self.ledger.tally.left.push((id, class.count));
             }
         }
         self.pack_in_order(
-            order.into_iter().map(|id| (id, self.universe.class(id).map_or(0, |class| class.count))).collect(),
+            order.into_iter().map(|id| (id, self.tables.universe.class(id).map_or(0, |class| class.count))).collect(),
         );
     }
 
     /// Packs what was left over, where it finds room now.
     pub(crate) fn pack_left(&mut self) {
-        let is_refused =
-            |planner: &Self, id| planner.universe.class(id).is_none_or(|class| planner.spec(class).refusal.is_some());
-        let left = std::mem::take(&mut self.tally.left);
-        let (refused, waiting): (Vec<_>, Vec<_>) = left.into_iter().partition(|&(id, _)| is_refused(self, id));
-        self.tally.left = refused;
+        let left = std::mem::take(&mut self.ledger.tally.left);
+        let (refused, waiting): (Vec<_>, Vec<_>) =
+            left.into_iter().partition(|&(id, _)| !self.tables.may_be_placed(id));
+        self.ledger.tally.left = refused;
         self.pack_in_order(waiting);
     }
 
@@ -180,8 +124,8 @@ impl<'a> Planner<'a> {
                 progressed |= self.pack_level(level, &mut failed);
             }
             if failed.is_empty() || !progressed {
-                self.tally.left.extend(failed);
-                self.tally.left.sort_unstable();
+                self.ledger.tally.left.extend(failed);
+                self.ledger.tally.left.sort_unstable();
                 return;
             }
             waiting = failed;
@@ -197,8 +141,8 @@ impl<'a> Planner<'a> {
             for (id, count) in level {
                 let placed = self.place_class(id, count);
                 progressed_now |= placed > 0;
-                let Some(class) = self.universe.class(id) else { continue };
-                self.remaining.add_times(&self.spec(class).requests, -i64::from(placed));
+                let Some(class) = self.tables.universe.class(id) else { continue };
+                self.ledger.remaining.add_times(&self.tables.spec(class).requests, -i64::from(placed));
                 if placed < count {
                     let wants_others = class.required.iter().any(|one| !matches!(one, Constraint::AntiAffinity { .. }));
                     if wants_others { &mut again } else { &mut *failed }.push((id, count - placed));
@@ -214,7 +158,7 @@ impl<'a> Planner<'a> {
     }
 
     fn priority_of(&self, id: ClassId) -> i32 {
-        let spec = self.universe.class(id).map(|class| self.spec(class));
+        let spec = self.tables.universe.class(id).map(|class| self.tables.spec(class));
         spec.filter(|_| !self.strategy.ignores_priority).map_or(0, |spec| spec.priority)
     }
 
@@ -224,15 +168,15 @@ impl<'a> Planner<'a> {
         let all = self.askings(id);
         let first = if self.strategy.drops_preferences { all.len().saturating_sub(1) } else { 0 };
         for asking in all.iter().skip(first) {
-            for (way, prepared) in asking.ways(self).iter().enumerate() {
+            for (way, prepared) in asking.ways(&self.tables).iter().enumerate() {
                 let more = self.place(prepared, count - placed);
                 if more > 0 {
                     let placed_as = (prepared.demand.relaxed, way);
-                    let known = self.tally.placed_as.entry(id).or_insert(Some(placed_as));
+                    let known = self.ledger.tally.placed_as.entry(id).or_insert(Some(placed_as));
                     *known = known.filter(|known| *known == placed_as);
                 }
                 placed += more;
-                self.tally.relaxations += u64::from(more) * prepared.demand.relaxed as u64;
+                self.ledger.tally.relaxations += u64::from(more) * prepared.demand.relaxed as u64;
                 if placed == count {
                     return placed;
                 }
@@ -246,41 +190,29 @@ impl<'a> Planner<'a> {
         if let Some(known) = self.caches.prepared.get(&id) {
             return Rc::clone(known);
         }
-        let demands = demands(self.cluster, self.universe, id).into_iter();
+        let demands = demands(self.tables.cluster, self.tables.universe, id).into_iter();
         let askings: Rc<[Asking<'a>]> = demands.map(|demand| Asking { demand, ways: OnceCell::new() }).collect();
-        if self.cluster.nodes.is_empty() {
+        if self.tables.cluster.nodes.is_empty() {
             self.caches.prepared.insert(id, Rc::clone(&askings));
         }
         askings
     }
 
-    fn pending(&self) -> impl Iterator<Item = (ClassId, &'a PodClass)> + use<'a> {
-        let classes = self.universe.classes.iter().enumerate();
-        classes
-            .filter(|(_, class)| class.count > 0)
-            .map(|(index, class)| (ClassId(u32::try_from(index).unwrap_or(u32::MAX)), class))
-    }
-
-    pub(crate) fn spec(&self, class: &PodClass) -> &'a PodSpec {
-        static EMPTY: std::sync::OnceLock<PodSpec> = std::sync::OnceLock::new();
-        self.cluster.spec(class.spec).unwrap_or_else(|| EMPTY.get_or_init(PodSpec::default))
-    }
-
     fn order_key(&self, id: ClassId) -> impl Ord + use<> {
         use std::cmp::Reverse;
-        let Some(class) = self.universe.class(id) else {
+        let Some(class) = self.tables.universe.class(id) else {
             return (Reverse(0), MemberKind::Pod, (false, false), (false, Money::ZERO, 0), false, Reverse((0, 0)), id);
         };
-        let spec = self.spec(class);
-        let reserved = Requirement::value(self.cluster.well_known.reserved);
+        let spec = self.tables.spec(class);
+        let reserved = Requirement::value(self.tables.cluster.well_known.reserved);
         let asks_reserved = |terms: &berth_model::Requirements| {
-            terms.get(self.cluster.well_known.capacity_type).is_some_and(|r| *r == reserved)
+            terms.get(self.tables.cluster.well_known.capacity_type).is_some_and(|r| *r == reserved)
         };
         let only_reserved = asks_reserved(&spec.node_selector)
             || (!spec.required_terms.is_empty() && spec.required_terms.iter().all(asks_reserved));
         let size = if self.strategy.by_share {
             let of = |(resource, amount): (ResourceId, i64)| {
-                i128::from(amount) * 1_000_000_000 / i128::from(self.remaining.get(resource).max(1))
+                i128::from(amount) * 1_000_000_000 / i128::from(self.ledger.remaining.get(resource).max(1))
             };
             (spec.requests.iter().map(of).max().unwrap_or(0), 0)
         } else {
@@ -297,10 +229,10 @@ impl<'a> Planner<'a> {
         let only_reserved = only_reserved && !self.strategy.topology_first;
         // Who must be in every zone finds none that has its share.
         let is_spread = |constraint: &Constraint| {
-            let key = self.universe.counter(constraint.counter()).map(|counter| counter.key);
-            matches!(constraint, Constraint::Spread { .. }) && key != Some(self.cluster.well_known.hostname)
+            let key = self.tables.universe.counter(constraint.counter()).map(|counter| counter.key);
+            matches!(constraint, Constraint::Spread { .. }) && key != Some(self.tables.cluster.well_known.hostname)
         };
-        let admitting = match (self.strategy.topology_first, self.shares.is_empty()) {
+        let admitting = match (self.strategy.topology_first, self.ledger.shares.is_empty()) {
             (true, false) => usize::from(!class.required.iter().any(is_spread)),
             _ => admitting,
         };
@@ -321,9 +253,9 @@ impl<'a> Planner<'a> {
             return known;
         }
         let mut heaviest = 0;
-        if let Some(demand) = demands(self.cluster, self.universe, id).pop() {
-            for prepared in Prepared::alternatives(self, &demand) {
-                let pools = self.cluster.node_pools.iter().zip(&*self.tables).zip(&prepared.admissions);
+        if let Some(demand) = demands(self.tables.cluster, self.tables.universe, id).pop() {
+            for prepared in Prepared::alternatives(&self.tables, &demand) {
+                let pools = self.tables.cluster.node_pools.iter().zip(&*self.tables.columns).zip(&prepared.admissions);
                 for ((pool, table), admission) in pools {
                     let Some(mut columns) = admission.as_ref().map(|admission| admission.columns.clone()) else {
                         continue;
@@ -343,41 +275,16 @@ impl<'a> Planner<'a> {
     // How many columns and nodes admit a class, resources of an empty node included; for an even split, how many values
     // of shares.
     fn n_admitting(&self, id: ClassId) -> usize {
-        let Some(demand) = demands(self.cluster, self.universe, id).into_iter().next() else { return 0 };
-        let prepared = Prepared::new(self, &demand);
+        let Some(demand) = demands(self.tables.cluster, self.tables.universe, id).into_iter().next() else { return 0 };
+        let prepared = Prepared::new(&self.tables, &demand);
         if self.strategy.splits_evenly {
             return self.n_combinations(&prepared);
         }
-        let columns = prepared.admissions.iter().zip(&*self.tables).map(|(admission, table)| {
+        let columns = prepared.admissions.iter().zip(&*self.tables.columns).map(|(admission, table)| {
             let Some(mut columns) = admission.as_ref().map(|admission| admission.columns.clone()) else { return 0 };
             table.keep_fitting(&mut columns, prepared.requests);
             columns.count_ones(..)
         });
-        columns.sum::<usize>() + prepared.nodes(self).len()
+        columns.sum::<usize>() + prepared.nodes(&self.tables).len()
     }
-}
-
-fn pools_by_weight(cluster: &Cluster) -> Vec<Vec<usize>> {
-    let mut by_weight: std::collections::BTreeMap<std::cmp::Reverse<u32>, Vec<usize>> =
-        std::collections::BTreeMap::new();
-    for (index, pool) in cluster.node_pools.iter().enumerate().filter(|(_, pool)| pool.refusal.is_none()) {
-        by_weight.entry(std::cmp::Reverse(pool.weight)).or_default().push(index);
-    }
-    by_weight.into_values().collect()
-}
-
-fn node_kinds(cluster: &Cluster) -> Vec<u32> {
-    type Kind<'a> = (Vec<(Sym, Sym)>, &'a berth_model::Requirements, &'a [berth_model::Taint]);
-    let mut ids: FxHashMap<Kind<'_>, u32> = FxHashMap::default();
-    let kind = |node: &'_ berth_model::Node| {
-        node.labels.iter().filter(|(key, _)| *key != cluster.well_known.hostname).collect::<Vec<_>>()
-    };
-    cluster
-        .nodes
-        .iter()
-        .map(|node| {
-            let next = u32::try_from(ids.len()).unwrap_or(u32::MAX);
-            *ids.entry((kind(node), &node.open, &node.taints[..])).or_insert(next)
-        })
-        .collect()
 }

@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 
 use berth_model::{ClassId, Mark, Money};
 
+use crate::ledger::Tally;
 use crate::options::Effort;
-use crate::planner::{Planner, Tally};
+use crate::planner::Planner;
 use crate::shares::ALL;
 
 /// How classes are ordered and how room is bought.
@@ -103,20 +104,20 @@ impl Planner<'_> {
         }
         // What more search finds may break what the packing program does not see, as spreads, and a search that begins with
         // the plan of another ends near it. So neither begins with the other's, and the better one stands.
-        let start = self.state.mark();
+        let start = self.ledger.state.mark();
         self.pack_at(Effort::Default);
         let by_default = self.score();
-        self.state.rollback(start);
+        self.ledger.state.rollback(start);
         self.pack_at(Effort::High);
         if self.score() > by_default {
-            self.state.rollback(start);
+            self.ledger.state.rollback(start);
             self.pack_at(Effort::Default);
         }
-        self.state.forget(start);
+        self.ledger.state.forget(start);
     }
 
     fn pack_at(&mut self, effort: Effort) {
-        if self.shares.is_empty() {
+        if self.ledger.shares.is_empty() {
             self.pack_by_best_strategy(effort);
         } else {
             self.pack_within_shares_or_tighter(effort);
@@ -124,7 +125,7 @@ impl Planner<'_> {
         if effort == Effort::Low {
             return;
         }
-        if self.tally.left.iter().any(|&(class, _)| self.may_want_what_others_took(class)) {
+        if self.ledger.tally.left.iter().any(|&(class, _)| self.may_want_what_others_took(class)) {
             self.pack_anew(effort, true);
         }
         self.pack_anew(effort, false);
@@ -132,8 +133,8 @@ impl Planner<'_> {
 
     // The search's plan is kept if it is better: where it was to place what has no place, if it places more.
     pub(crate) fn pack_anew(&mut self, effort: Effort, with_left: bool) {
-        let (before, mark) = (self.score(), self.state.mark());
-        let tally = self.tally.clone();
+        let (before, mark) = (self.score(), self.ledger.state.mark());
+        let tally = self.ledger.tally.clone();
         let is_better = self.search(effort, with_left) && {
             self.shrink();
             self.fill_with_left();
@@ -144,18 +145,18 @@ impl Planner<'_> {
             let score = self.score();
             (if with_left { score.0 < before.0 } else { score < before })
                 && self.keeps_shares()
-                && (0..self.tables.len()).all(|pool| self.keeps_lists(pool))
+                && (0..self.tables.columns.len()).all(|pool| self.keeps_lists(pool))
         };
         if !is_better {
-            self.state.rollback(mark);
-            self.tally = tally;
+            self.ledger.state.rollback(mark);
+            self.ledger.tally = tally;
         }
-        self.state.forget(mark);
+        self.ledger.state.forget(mark);
     }
 
     // What has no place may have one now.
     fn fill_with_left(&mut self) {
-        if self.tally.left.iter().any(|&(class, _)| self.may_want_what_others_took(class)) {
+        if self.ledger.tally.left.iter().any(|&(class, _)| self.may_want_what_others_took(class)) {
             self.strategy = Strategy { spares_limits: true, ..Strategy::default() };
             self.pack_left();
         }
@@ -165,16 +166,16 @@ impl Planner<'_> {
     // too. All smaller shares of a fixed list are tried with the least effort, so that of two shares on the list the larger
     // never places fewer.
     fn pack_within_shares_or_tighter(&mut self, effort: Effort) {
-        let start = self.state.mark();
+        let start = self.ledger.state.mark();
         self.pack_by_best_strategy(effort);
-        let n_classes = self.universe.classes.iter().filter(|class| class.count > 0).count();
+        let n_classes = self.tables.universe.classes.iter().filter(|class| class.count > 0).count();
         let mut best = (self.score().0, None);
         let leaves_any = |left: &BTreeMap<Reverse<i32>, u64>| left.values().any(|left| *left > 0);
         // What no node holds at any share is left out at every share.
         if leaves_any(&best.0) && n_classes <= MOST_CLASSES_TIGHTENED && self.leaves_what_may_fit() {
-            let largest = self.shares.largest();
+            let largest = self.ledger.shares.largest();
             let by_percent = n_classes <= MOST_CLASSES_BY_PERCENT;
-            for cap in smaller_shares(self.shares.n_values(), by_percent).filter(|cap| *cap < largest) {
+            for cap in smaller_shares(self.ledger.shares.n_values(), by_percent).filter(|cap| *cap < largest) {
                 self.pack_capped(start, cap, Effort::Low);
                 let left = self.score().0;
                 if left < best.0 {
@@ -188,19 +189,19 @@ impl Planner<'_> {
                 Some(cap) => self.pack_capped(start, cap, Effort::Low),
                 None => self.pack_capped(start, ALL, effort),
             }
-            self.shares.set_cap(ALL);
+            self.ledger.shares.set_cap(ALL);
         }
-        self.state.forget(start);
+        self.ledger.state.forget(start);
     }
 
     fn pack_capped(&mut self, start: Mark, cap: i128, effort: Effort) {
-        self.state.rollback(start);
-        self.shares.set_cap(cap);
+        self.ledger.state.rollback(start);
+        self.ledger.shares.set_cap(cap);
         self.pack_by_best_strategy(effort);
     }
 
     fn pack_by_best_strategy(&mut self, effort: Effort) {
-        let n_classes = self.universe.classes.iter().filter(|class| class.count > 0).count().max(1);
+        let n_classes = self.tables.universe.classes.iter().filter(|class| class.count > 0).count().max(1);
         let budget = match effort {
             Effort::Low => 0,
             Effort::Default => DEFAULT_BUDGET,
@@ -209,15 +210,15 @@ impl Planner<'_> {
         let base = Strategy::default();
         let mut strategies: Vec<Strategy> = strategies().to_vec();
         // Who may go anywhere must not take the share of those who may not.
-        let least = if self.shares.is_empty() { 1 } else { 3 };
-        if !self.shares.is_empty() {
+        let least = if self.ledger.shares.is_empty() { 1 } else { 3 };
+        if !self.ledger.shares.is_empty() {
             strategies.insert(1, Strategy { topology_first: true, ..base });
         }
-        if self.has_reserved && self.options.node_cost > Money::ZERO {
+        if self.tables.has_reserved && self.tables.options.node_cost > Money::ZERO {
             strategies.insert(least, Strategy { slots_last: true, ..base });
         }
         strategies.truncate((budget / n_classes).max(least));
-        let even = if self.shares.is_empty() {
+        let even = if self.ledger.shares.is_empty() {
             Vec::new()
         } else {
             let even = Strategy { splits_evenly: true, ..base };
@@ -228,12 +229,12 @@ impl Planner<'_> {
                 Strategy { ignores_priority: true, ..even },
             ]
         };
-        let sparing = self.sparing_strategies(budget, n_classes);
+        let sparing = self.tables.sparing_strategies(budget, n_classes);
         if strategies.len() == 1 && even.is_empty() && sparing.is_empty() {
             self.pack_by(base);
             return;
         }
-        let start = self.state.mark();
+        let start = self.ledger.state.mark();
         let mut best: Option<(Score, Strategy)> = None;
         let (mut current, mut leaves_out) = (Strategy::default(), true);
         for strategy in strategies.into_iter().chain(even).chain(sparing) {
@@ -244,7 +245,7 @@ impl Planner<'_> {
             {
                 continue;
             }
-            self.state.rollback(start);
+            self.ledger.state.rollback(start);
             self.pack_by(strategy);
             current = strategy;
             // No more is to be won once one packing leaves out none for limits.
@@ -259,20 +260,20 @@ impl Planner<'_> {
                 best = Some((score, strategy));
             }
             // One is enough for the least effort, if nothing is left over.
-            if budget == 0 && self.tally.left.is_empty() {
+            if budget == 0 && self.ledger.tally.left.is_empty() {
                 break;
             }
         }
         if let Some((_, strategy)) = best.filter(|(_, strategy)| *strategy != current) {
-            self.state.rollback(start);
+            self.ledger.state.rollback(start);
             self.pack_by(strategy);
         }
-        self.state.forget(start);
+        self.ledger.state.forget(start);
     }
 
     fn pack_by(&mut self, strategy: Strategy) {
         self.strategy = strategy;
-        if self.shares.is_empty() {
+        if self.ledger.shares.is_empty() {
             self.pack_over_domains();
         } else {
             self.pack_within_shares();
@@ -283,7 +284,7 @@ impl Planner<'_> {
     // no part of it. Packs with ever less of it until the shares are kept; of a whole that is taken for too little they
     // are always kept, and with next to nothing each value may still have a node.
     fn pack_within_shares(&mut self) {
-        let mark = self.state.mark();
+        let mark = self.ledger.state.mark();
         let mut total = self.share_of_pending().max(1);
         for round in 0.. {
             self.set_share_total(total);
@@ -293,14 +294,14 @@ impl Planner<'_> {
             }
             let planned = self.share_of_planned().min(total - 1);
             total = if round < PATIENT_ROUNDS { planned } else { planned * 3 / 4 }.max(1);
-            self.state.rollback(mark);
+            self.ledger.state.rollback(mark);
         }
-        self.state.forget(mark);
+        self.ledger.state.forget(mark);
     }
 
     pub(crate) fn pack_once(&mut self) {
-        self.tally = Tally::default();
-        self.remaining = berth_model::Resources::new();
+        self.ledger.tally = Tally::default();
+        self.ledger.remaining = berth_model::Resources::new();
         self.pack();
         self.finish_packing();
     }
@@ -314,26 +315,26 @@ impl Planner<'_> {
 
     fn score(&mut self) -> Score {
         // Every priority is there, so that plans compare count by count.
-        let pending = self.universe.classes.iter().filter(|class| class.count > 0);
+        let pending = self.tables.universe.classes.iter().filter(|class| class.count > 0);
         let mut left: BTreeMap<Reverse<i32>, u64> =
-            pending.map(|class| (Reverse(self.spec(class).priority), 0)).collect();
-        for (id, count) in &self.tally.left {
-            if let Some(class) = self.universe.class(*id) {
-                *left.entry(Reverse(self.spec(class).priority)).or_default() += u64::from(*count);
+            pending.map(|class| (Reverse(self.tables.spec(class).priority), 0)).collect();
+        for (id, count) in &self.ledger.tally.left {
+            if let Some(class) = self.tables.universe.class(*id) {
+                *left.entry(Reverse(self.tables.spec(class).priority)).or_default() += u64::from(*count);
             }
         }
-        let weights = || self.cluster.node_pools.iter().map(|pool| pool.weight);
+        let weights = || self.tables.cluster.node_pools.iter().map(|pool| pool.weight);
         let has_weights = weights().min() != weights().max();
         let mut on_paid: BTreeMap<(ClassId, u32), u64> = BTreeMap::new();
         let (mut lighter, mut list_price, mut nodes) = (0_u64, 0_i128, 0_u64);
-        for bin in self.state.bins().iter().filter(|bin| bin.nodes > 0) {
+        for bin in self.ledger.state.bins().iter().filter(|bin| bin.nodes > 0) {
             nodes += u64::from(bin.nodes);
-            let Some(table) = self.tables.get(bin.pool) else { continue };
+            let Some(table) = self.tables.columns.get(bin.pool) else { continue };
             if table.reserved.contains(bin.planned) {
                 let list = table.columns.get(bin.planned).map_or(0, |column| column.list_price.pico());
                 list_price += list.saturating_mul(i128::from(bin.nodes));
             } else if has_weights {
-                let weight = self.cluster.node_pools.get(bin.pool).map_or(0, |pool| pool.weight);
+                let weight = self.tables.cluster.node_pools.get(bin.pool).map_or(0, |pool| pool.weight);
                 for &(class, pods) in &bin.contents {
                     *on_paid.entry((class, weight)).or_default() += u64::from(pods) * u64::from(bin.nodes);
                 }
@@ -343,7 +344,7 @@ impl Planner<'_> {
         for ((class, weight), pods) in on_paid {
             lighter += u64::from(self.heaviest(class).saturating_sub(weight)) * pods;
         }
-        (left, lighter, self.tally.relaxations, self.marginal_cost(), list_price, nodes)
+        (left, lighter, self.ledger.tally.relaxations, self.marginal_cost(), list_price, nodes)
     }
 }
 

@@ -12,6 +12,7 @@ use rustc_hash::FxHashMap;
 use crate::planner::Planner;
 use crate::prepared::Prepared;
 use crate::solution::Refusal;
+use crate::tables::Tables;
 
 /// Why a node refuses pods.
 #[derive(PartialEq, Eq, Hash)]
@@ -30,11 +31,20 @@ pub(crate) enum Waived {
     Limits,
 }
 
+impl Tables<'_> {
+    // Whether pods, or their volumes, tell nodes apart by name.
+    fn names_nodes(&self, prepared: &Prepared<'_>) -> bool {
+        let own = [self.cluster.well_known.hostname, self.cluster.well_known.field_name];
+        let mut terms = prepared.demand.terms.iter().chain(prepared.spec.volumes.places().flatten());
+        terms.any(|term| own.iter().any(|key| term.get(*key).is_some()))
+    }
+}
+
 impl Planner<'_> {
     /// The reasons, counted, against the cluster as the plan leaves it and with no preference kept.
     pub(crate) fn refusals(&self, id: ClassId) -> Vec<Refusal> {
-        let Some(demand) = demands(self.cluster, self.universe, id).pop() else { return Vec::new() };
-        let prepared = Prepared::new(self, &demand);
+        let Some(demand) = demands(self.tables.cluster, self.tables.universe, id).pop() else { return Vec::new() };
+        let prepared = Prepared::new(&self.tables, &demand);
         if let Some(refusal) = &prepared.spec.refusal {
             return vec![Refusal { reason: refusal.0.clone(), count: 0 }];
         }
@@ -42,14 +52,14 @@ impl Planner<'_> {
         // Counted before they are put into words, which takes longer.
         let mut by_reason: FxHashMap<NodeReason, u32> = FxHashMap::default();
         let mut admitted: FxHashMap<u32, bool> = FxHashMap::default();
-        for index in 0..self.cluster.nodes.len() {
+        for index in 0..self.tables.cluster.nodes.len() {
             if let Some(reason) = self.node_reason(&prepared, index, &mut admitted) {
                 *by_reason.entry(reason).or_default() += 1;
             }
         }
         for (reason, count) in by_reason {
             let words = match reason {
-                NodeReason::Lacks(lacks) => lacks.in_words(self.cluster),
+                NodeReason::Lacks(lacks) => lacks.in_words(self.tables.cluster),
                 NodeReason::Words(words) => words,
                 NodeReason::Text(text) => vec![text.into_owned()],
             };
@@ -59,8 +69,8 @@ impl Planner<'_> {
         }
         let mut out: Vec<Refusal> = counts.into_iter().map(|(reason, count)| Refusal { reason, count }).collect();
         out.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.reason.cmp(&b.reason)));
-        for (pool, definition) in self.cluster.node_pools.iter().enumerate() {
-            let name = self.cluster.symbols.text(definition.name);
+        for (pool, definition) in self.tables.cluster.node_pools.iter().enumerate() {
+            let name = self.tables.cluster.symbols.text(definition.name);
             let mut of_pool: Vec<Refusal> = self
                 .pool_reasons(&prepared, pool)
                 .into_iter()
@@ -83,19 +93,19 @@ impl Planner<'_> {
         admitted: &mut FxHashMap<u32, bool>,
     ) -> Option<NodeReason> {
         let text = |reason: &'static str| Some(NodeReason::Text(Cow::Borrowed(reason)));
-        let (node, state) = (self.cluster.nodes.get(index)?, self.state.nodes().get(index)?);
-        let admits = || admits_node(self.cluster, node, &prepared.demand);
-        let kind = self.node_kinds.get(index).filter(|_| !self.names_nodes(prepared));
+        let (node, state) = (self.tables.cluster.nodes.get(index)?, self.ledger.state.nodes().get(index)?);
+        let admits = || admits_node(self.tables.cluster, node, &prepared.demand);
+        let kind = self.tables.node_kinds.get(index).filter(|_| !self.tables.names_nodes(prepared));
         let is_admitted = kind.map_or_else(admits, |kind| *admitted.entry(*kind).or_insert_with(admits));
         if !is_admitted {
-            return Some(NodeReason::Text(reasons::node_refusal(self.cluster, node, &prepared.demand).into()));
+            return Some(NodeReason::Text(reasons::node_refusal(self.tables.cluster, node, &prepared.demand).into()));
         }
-        match self.node_tables.fit(&self.state).load_obstacle(prepared.demand.class, index) {
+        match self.tables.nodes.fit(&self.ledger.state).load_obstacle(prepared.demand.class, index) {
             Some(Obstacle::Resources(lacks, _)) => return Some(NodeReason::Lacks(lacks)),
-            Some(obstacle) => return Some(NodeReason::Words(obstacle.in_words(self.cluster))),
+            Some(obstacle) => return Some(NodeReason::Words(obstacle.in_words(self.tables.cluster))),
             None => {}
         }
-        let first = |counter: CounterId| self.state.total(counter) == 0;
+        let first = |counter: CounterId| self.ledger.state.total(counter) == 0;
         if host_allowance(&state.host_counts, &prepared.demand.host, first) == 0 {
             return text(reasons::topology(&prepared.demand.host));
         }
@@ -105,16 +115,10 @@ impl Planner<'_> {
         }
     }
 
-    // Whether pods, or their volumes, tell nodes apart by name.
-    fn names_nodes(&self, prepared: &Prepared<'_>) -> bool {
-        let own = [self.cluster.well_known.hostname, self.cluster.well_known.field_name];
-        let mut terms = prepared.demand.terms.iter().chain(prepared.spec.volumes.places().flatten());
-        terms.any(|term| own.iter().any(|key| term.get(*key).is_some()))
-    }
-
     // By instance type of the pool's table: the obstacle of the column that comes furthest.
     fn pool_reasons(&self, prepared: &Prepared<'_>, pool: usize) -> Vec<(String, u32)> {
-        let (Some(definition), Some(table)) = (self.cluster.node_pools.get(pool), self.tables.get(pool)) else {
+        let (Some(definition), Some(table)) = (self.tables.cluster.node_pools.get(pool), self.tables.columns.get(pool))
+        else {
             return Vec::new();
         };
         let mut types: Vec<u32> = table.columns.iter().map(|column| column.instance_type).collect();
@@ -127,7 +131,7 @@ impl Planner<'_> {
         if types.is_empty() {
             return vec![("no instance type meets its requirements".to_owned(), 0)];
         }
-        if let Some(reason) = reasons::pool_taint(self.cluster, definition, &prepared.demand) {
+        if let Some(reason) = reasons::pool_taint(self.tables.cluster, definition, &prepared.demand) {
             return vec![(reason, n_types)];
         }
         let mut furthest: FxHashMap<u32, (u8, String)> = FxHashMap::default();
@@ -187,17 +191,22 @@ impl Planner<'_> {
         }
         if waived != Some(Waived::Requests)
             && let Some(reason) =
-                Insufficient::first_of(&prepared.asked, &column.room).in_words(self.cluster).into_iter().next()
+                Insufficient::first_of(&prepared.asked, &column.room).in_words(self.tables.cluster).into_iter().next()
         {
             return Some((1, reason));
         }
-        if self.kept_from(prepared.demand.class, pool).is_some_and(|kept| kept.contains(at)) {
+        if self.tables.accelerators.kept_from(prepared.demand.class, pool).is_some_and(|kept| kept.contains(at)) {
             return Some((2, "GPU types are for pods that ask for GPUs (--gpu-types-for-any-pod)".to_owned()));
         }
         if let Some(slot) = column.slots
-            && self.state.free_slots(slot) == 0
+            && self.ledger.state.free_slots(slot) == 0
         {
-            let id = self.cluster.slots.get(slot.index()).map_or("", |slots| self.cluster.symbols.text(slots.id));
+            let id = self
+                .tables
+                .cluster
+                .slots
+                .get(slot.index())
+                .map_or("", |slots| self.tables.cluster.symbols.text(slots.id));
             return Some((2, reasons::exhausted(id, table.reserved.contains(at))));
         }
         if waived != Some(Waived::Limits)
@@ -208,10 +217,10 @@ impl Planner<'_> {
         if let Some(reason) = self.exceeded_share(prepared.demand.class, pool, at) {
             return Some((3, reason));
         }
-        if prepared.spec.volumes.exclusive_claims.iter().any(|&claim| self.state.is_claim_used(claim)) {
+        if prepared.spec.volumes.exclusive_claims.iter().any(|&claim| self.ledger.state.is_claim_used(claim)) {
             return Some((4, reasons::EXCLUSIVE_CLAIM.to_owned()));
         }
-        let first = |counter: CounterId| self.state.total(counter) == 0;
+        let first = |counter: CounterId| self.ledger.state.total(counter) == 0;
         if host_allowance(&HostCounts::default(), &prepared.demand.host, first) == 0 {
             return Some((4, reasons::topology(&prepared.demand.host).to_owned()));
         }

@@ -56,10 +56,12 @@ struct Figures {
 
 impl Figures {
     fn of(planner: &Planner<'_>) -> Self {
-        let mut figures =
-            Figures { left: planner.tally.left.iter().map(|(_, left)| u64::from(*left)).sum(), ..Self::default() };
-        for bin in planner.state.bins().iter().filter(|bin| bin.nodes > 0) {
-            let column = planner.tables.get(bin.pool).and_then(|table| table.columns.get(bin.planned));
+        let mut figures = Figures {
+            left: planner.ledger.tally.left.iter().map(|(_, left)| u64::from(*left)).sum(),
+            ..Self::default()
+        };
+        for bin in planner.ledger.state.bins().iter().filter(|bin| bin.nodes > 0) {
+            let column = planner.tables.columns.get(bin.pool).and_then(|table| table.columns.get(bin.planned));
             figures.nodes += u64::from(bin.nodes);
             figures.prices += column.map_or(Money::ZERO, |column| column.price.times(u64::from(bin.nodes)));
         }
@@ -112,7 +114,7 @@ pub(crate) fn restricted(
 
 fn others(cluster: &Cluster, universe: &Universe, options: &Options) -> Vec<Restriction> {
     let mut found = Vec::new();
-    if Planner::new(cluster, universe, options).keeps_accelerators() {
+    if Planner::new(cluster, universe, options).tables.accelerators.keep_any(universe) {
         found.push(Restriction::GpuTypes);
     }
     if options.node_cost > Money::ZERO {

@@ -324,7 +324,7 @@ impl Taken {
 impl Planner<'_> {
     /// Counts in what a plan has taken, for one more pod of a class.
     pub(crate) fn count_taken(&mut self, taken: &[Taken], class: ClassId) {
-        let mut tally = Tally { by_cell: vec![Loads::default(); self.shares.cells.len()], total: 0 };
+        let mut tally = Tally { by_cell: vec![Loads::default(); self.ledger.shares.cells.len()], total: 0 };
         for part in taken {
             tally.total += i128::from(part.load) * i128::from(part.nodes);
             let is_it = |column: &berth_model::Column| {
@@ -333,26 +333,27 @@ impl Planner<'_> {
             };
             let mut columns = self
                 .tables
+                .columns
                 .iter()
                 .enumerate()
                 .filter_map(|(pool, table)| Some((pool, table.columns.iter().position(is_it)?)));
             let Some((pool, column)) = columns.next() else { continue };
-            for &cell in self.shares.cells_of(pool, column) {
+            for &cell in self.ledger.shares.cells_of(pool, column) {
                 if let Some(loads) = tally.by_cell.get_mut(cell as usize) {
                     loads.add(part.load, part.least_pod, part.nodes);
                 }
             }
         }
-        self.shares.total = tally.total + i128::from(self.shares.weight(class));
-        self.shares.taken = tally;
+        self.ledger.shares.total = tally.total + i128::from(self.ledger.shares.weight(class));
+        self.ledger.shares.taken = tally;
     }
 
     /// What all that is pending counts for, and what is on new nodes.
     pub(crate) fn share_of_pending(&self) -> i128 {
         let of = |(at, class): (usize, &berth_model::PodClass)| {
-            i128::from(self.shares.weights.get(at).copied().unwrap_or(0)) * i128::from(class.count)
+            i128::from(self.ledger.shares.weights.get(at).copied().unwrap_or(0)) * i128::from(class.count)
         };
-        self.universe.classes.iter().enumerate().map(of).sum()
+        self.tables.universe.classes.iter().enumerate().map(of).sum()
     }
 
     /// What all that is on new nodes counts for.
@@ -362,17 +363,18 @@ impl Planner<'_> {
 
     /// Sets what the whole is that shares are of.
     pub(crate) fn set_share_total(&mut self, total: i128) {
-        self.shares.total = total;
+        self.ledger.shares.total = total;
     }
 
     /// Whether the plan keeps all shares, of the whole as it is.
     pub(crate) fn keeps_shares(&self) -> bool {
-        self.shares.is_empty() || self.with_tally(|tally| self.shares.keeps(tally, tally.total))
+        self.ledger.shares.is_empty() || self.with_tally(|tally| self.ledger.shares.keeps(tally, tally.total))
     }
 
     /// The same, of the whole as it is taken for now.
     pub(crate) fn keeps_shares_of_total(&self) -> bool {
-        self.shares.is_empty() || self.with_tally(|tally| self.shares.keeps(tally, self.shares.total))
+        self.ledger.shares.is_empty()
+            || self.with_tally(|tally| self.ledger.shares.keeps(tally, self.ledger.shares.total))
     }
 
     /// What is on new nodes by cell.
@@ -381,30 +383,30 @@ impl Planner<'_> {
     }
 
     fn with_tally<T>(&self, ask: impl FnOnce(&Tally) -> T) -> T {
-        let version = self.state.bins_version().wrapping_add(1);
-        let mut known = self.shares.tally.borrow_mut();
+        let version = self.ledger.state.bins_version().wrapping_add(1);
+        let mut known = self.ledger.shares.tally.borrow_mut();
         if known.0 != version {
-            *known = (version, self.shares.tally_of(self.state.bins().iter()));
+            *known = (version, self.ledger.shares.tally_of(self.ledger.state.bins().iter()));
         }
         ask(&known.1)
     }
 
     /// Whether so many nodes may move.
     pub(crate) fn shares_allow(&self, moved: Move, nodes: u32) -> bool {
-        if self.shares.total == 0 || nodes == 0 {
+        if self.ledger.shares.total == 0 || nodes == 0 {
             return true;
         }
-        let was = moved.before.map_or(&[][..], |(column, _)| self.shares.cells_of(moved.pool, column));
+        let was = moved.before.map_or(&[][..], |(column, _)| self.ledger.shares.cells_of(moved.pool, column));
         self.with_tally(|tally| {
-            self.shares.cells_of(moved.pool, moved.column).iter().all(|cell| {
+            self.ledger.shares.cells_of(moved.pool, moved.column).iter().all(|cell| {
                 let (Some(rule), Some(loads)) =
-                    (self.shares.cells.get(*cell as usize), tally.by_cell.get(*cell as usize))
+                    (self.ledger.shares.cells.get(*cell as usize), tally.by_cell.get(*cell as usize))
                 else {
                     return true;
                 };
                 let before = moved.before.filter(|_| was.contains(cell)).map(|(_, load)| load);
                 let beyond = loads.beyond_least(moved, before, nodes);
-                is_under(beyond, self.shares.within(rule), self.shares.total)
+                is_under(beyond, self.ledger.shares.within(rule), self.ledger.shares.total)
             })
         })
     }
@@ -422,7 +424,7 @@ impl Planner<'_> {
         bin: Option<&Bin>,
         most: u32,
     ) -> u32 {
-        if self.shares.total == 0 {
+        if self.ledger.shares.total == 0 {
             return most;
         }
         most_that(most, |pods| self.shares_allow(self.joining(class, (pool, column), bin, pods), 1))
@@ -437,48 +439,49 @@ impl Planner<'_> {
         pods: u32,
         most: u32,
     ) -> u32 {
-        if self.shares.total == 0 {
+        if self.ledger.shares.total == 0 {
             return most;
         }
         self.nodes_within_shares(self.joining(class, (pool, column), bin, pods), most)
     }
 
     fn joining(&self, class: ClassId, (pool, column): (usize, usize), bin: Option<&Bin>, pods: u32) -> Move {
-        let weight = self.shares.weight(class);
-        let before = bin.map(|bin| (bin.planned, self.shares.load(bin)));
+        let weight = self.ledger.shares.weight(class);
+        let before = bin.map(|bin| (bin.planned, self.ledger.shares.load(bin)));
         let after = before.map_or(0, |(_, load)| load).saturating_add(weight.saturating_mul(i64::from(pods)));
-        let least_pod = bin.map_or(weight, |bin| self.shares.least_pod(bin).min(weight));
+        let least_pod = bin.map_or(weight, |bin| self.ledger.shares.least_pod(bin).min(weight));
         Move { pool, column, before, after, least_pod }
     }
 
     /// The share that keeps one more node off a column, as people should read it.
     pub(crate) fn exceeded_share(&self, class: ClassId, pool: usize, column: usize) -> Option<String> {
-        let after = self.shares.weight(class);
+        let after = self.ledger.shares.weight(class);
         let moved = Move { pool, column, before: None, after, least_pod: after };
         if self.shares_allow(moved, 1) {
             return None;
         }
         self.with_tally(|tally| {
-            let full =
-                self.shares.cells_of(pool, column).iter().filter_map(|&cell| {
-                    Some((self.shares.cells.get(cell as usize)?, tally.by_cell.get(cell as usize)?))
-                });
+            let full = self.ledger.shares.cells_of(pool, column).iter().filter_map(|&cell| {
+                Some((self.ledger.shares.cells.get(cell as usize)?, tally.by_cell.get(cell as usize)?))
+            });
             let mut full = full.filter(|(rule, loads)| {
-                !is_under(loads.beyond_least(moved, None, 1), self.shares.within(rule), self.shares.total)
+                !is_under(loads.beyond_least(moved, None, 1), self.ledger.shares.within(rule), self.ledger.shares.total)
             });
             let (cell, _) = full.next()?;
-            let value = cell.value.map_or("", |value| self.cluster.symbols.text(value));
-            let share = self.options.max_shares.get(cell.rule)?;
+            let value = cell.value.map_or("", |value| self.tables.cluster.symbols.text(value));
+            let share = self.tables.options.max_shares.get(cell.rule)?;
             Some(format!("{} {value} has its max-share of {}", cell.key.name(), share.percent()))
         })
     }
 
     /// What there is of each value of each share, by share and name.
     pub(crate) fn shares_of_values(&self) -> Vec<Vec<ValueShare>> {
-        let mut out = vec![Vec::new(); self.options.max_shares.len()];
+        let mut out = vec![Vec::new(); self.tables.options.max_shares.len()];
         self.with_tally(|tally| {
-            for (cell, loads) in self.shares.cells.iter().zip(&tally.by_cell).filter(|(_, loads)| loads.nodes > 0) {
-                let value = cell.value.map_or("", |value| self.cluster.symbols.text(value)).to_owned();
+            for (cell, loads) in
+                self.ledger.shares.cells.iter().zip(&tally.by_cell).filter(|(_, loads)| loads.nodes > 0)
+            {
+                let value = cell.value.map_or("", |value| self.tables.cluster.symbols.text(value)).to_owned();
                 if let Some(values) = out.get_mut(cell.rule) {
                     values.push(ValueShare { value, nodes: loads.nodes, billionths: part(loads.sum, tally.total) });
                 }
@@ -494,9 +497,9 @@ impl Planner<'_> {
     /// the planned one does not draw on. Which instance type is launched is the cloud's to say, so what counts is the
     /// planned one.
     pub(crate) fn may_list(&self, pool: usize, planned: usize, listed: usize) -> bool {
-        let of_planned = self.shares.cells_of(pool, planned);
-        self.shares.cells_of(pool, listed).iter().all(|cell| {
-            let key = self.shares.cells.get(*cell as usize).map(|cell| cell.key);
+        let of_planned = self.ledger.shares.cells_of(pool, planned);
+        self.ledger.shares.cells_of(pool, listed).iter().all(|cell| {
+            let key = self.ledger.shares.cells.get(*cell as usize).map(|cell| cell.key);
             key == Some(ShareKey::InstanceType) || of_planned.contains(cell)
         })
     }
@@ -508,21 +511,21 @@ impl Planner<'_> {
             let pod = pods.get(at).copied().flatten();
             let smallest = loads.least_pod.map_or(pod, |known| Some(pod.map_or(known, |pod| known.min(pod))));
             // The most of which a share is more, and the pod to which it is rounded up.
-            let all = self.shares.within(cell).saturating_mul(self.shares.total);
+            let all = self.ledger.shares.within(cell).saturating_mul(self.ledger.shares.total);
             let most = (all + ALL - 1) / ALL - 1 + i128::from(smallest.unwrap_or(0));
             i64::try_from((if cell.share == 0 { 0 } else { most } - loads.sum).max(0)).unwrap_or(i64::MAX)
         };
-        self.with_tally(|tally| self.shares.cells.iter().zip(&tally.by_cell).enumerate().map(left).collect())
+        self.with_tally(|tally| self.ledger.shares.cells.iter().zip(&tally.by_cell).enumerate().map(left).collect())
     }
 
     /// Whether bounds count on shares: what owners of a Reservation count for depends on what they draw from it.
     pub(crate) fn bounds_count_shares(&self) -> bool {
-        self.counts_shares() && self.cluster.reservations.is_empty()
+        self.counts_shares() && self.tables.cluster.reservations.is_empty()
     }
 
     /// Whether there are shares.
     pub(crate) fn counts_shares(&self) -> bool {
-        !self.shares.is_empty()
+        !self.ledger.shares.is_empty()
     }
 }
 

@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 use crate::matching::Matching;
 use crate::planner::Planner;
 use crate::prepared::Prepared;
+use crate::tables::Tables;
 
 /// A group of planned nodes and the slots that could serve it.
 struct Group {
@@ -20,24 +21,46 @@ struct Group {
     elsewhere: FxHashMap<usize, Bin>,
 }
 
+impl Tables<'_> {
+    fn slots_by_list_price(&self) -> Vec<usize> {
+        let mut dearest = vec![Money::ZERO; self.cluster.slots.len()];
+        for offering in self.cluster.instance_types.iter().flat_map(|known| &known.offerings) {
+            if let Some(price) = offering.slots.and_then(|slot| dearest.get_mut(slot.index())) {
+                *price = (*price).max(offering.list_price);
+            }
+        }
+        let mut order: Vec<usize> = (0..dearest.len()).collect();
+        order.sort_by_key(|&at| dearest.get(at).copied());
+        order
+    }
+
+    fn is_larger(&self, bin: &Bin, column: usize, careful: bool) -> bool {
+        careful
+            && match (self.capacity(bin.pool, column), self.capacity(bin.pool, bin.planned)) {
+                (Some(new), Some(old)) => !new.fits(old),
+                _ => true,
+            }
+    }
+}
+
 impl<'a> Planner<'a> {
     /// Matches planned nodes to reservations so that no augmenting path leads from a free slot to a paid node whose
     /// pods fit it, the dearest nodes first, and uses the cheapest slots that serve.
     pub(crate) fn match_slots(&mut self) {
-        if !self.cluster.slots.iter().any(|slots| slots.is_reservation) {
+        if !self.tables.cluster.slots.iter().any(|slots| slots.is_reservation) {
             return;
         }
-        let mark = self.state.mark();
+        let mark = self.ledger.state.mark();
         self.match_slots_within(false);
         if self.breaks_limits() {
-            self.state.rollback(mark);
+            self.ledger.state.rollback(mark);
             self.match_slots_within(true);
             if self.breaks_limits() {
-                self.state.rollback(mark);
+                self.ledger.state.rollback(mark);
             }
         }
-        self.state.forget(mark);
-        if !self.shares.is_empty() || (0..self.tables.len()).any(|pool| self.is_limited(pool)) {
+        self.ledger.state.forget(mark);
+        if !self.ledger.shares.is_empty() || (0..self.tables.columns.len()).any(|pool| self.tables.is_limited(pool)) {
             self.match_one_by_one();
         }
     }
@@ -53,15 +76,16 @@ impl<'a> Planner<'a> {
             groups.sort_by_key(|group| std::cmp::Reverse(group.paid.map(|(price, _)| price)));
             for group in groups {
                 for &(slot, pool, column) in &group.open {
-                    let Some(bin) = self.state.bins().get(group.bin).cloned() else { continue };
+                    let Some(bin) = self.ledger.state.bins().get(group.bin).cloned() else { continue };
                     let paid = group.paid.map(|(_, at)| at);
                     let instead = paid.filter(|_| pool == bin.pool);
-                    let nodes = bin.nodes.min(self.state.free_slots(slot)).min(self.allowance(pool, column, instead));
+                    let nodes =
+                        bin.nodes.min(self.ledger.state.free_slots(slot)).min(self.allowance(pool, column, instead));
                     if nodes > 0 && paid == Some(bin.planned) {
                         let mut nodes = nodes;
                         // Shares may hold some of them where they do not hold all.
                         while !self.move_to_slot(&group, &bin, (slot, pool, column), nodes) {
-                            nodes = if self.shares.is_empty() { 0 } else { nodes / 2 };
+                            nodes = if self.ledger.shares.is_empty() { 0 } else { nodes / 2 };
                             if nodes == 0 {
                                 break;
                             }
@@ -74,27 +98,27 @@ impl<'a> Planner<'a> {
     }
 
     fn plans(&self, bin: usize, column: usize) -> bool {
-        self.state.bins().get(bin).is_some_and(|bin| bin.planned == column)
+        self.ledger.state.bins().get(bin).is_some_and(|bin| bin.planned == column)
     }
 
     fn move_to_slot(&mut self, group: &Group, bin: &Bin, to: (SlotId, usize, usize), nodes: u32) -> bool {
         let (slot, pool, column) = to;
-        let mark = self.state.mark();
+        let mark = self.ledger.state.mark();
         let base = group.elsewhere.get(&pool).unwrap_or(bin);
         let mut parts = vec![Bin { planned: column, nodes, ..base.clone() }];
         if bin.nodes > nodes {
             parts.insert(0, Bin { nodes: bin.nodes - nodes, ..bin.clone() });
         }
         if let Some(before) = self.slot_of(group.bin) {
-            self.state.return_slots(before, nodes);
+            self.ledger.state.return_slots(before, nodes);
         }
-        let taken = self.state.take_slots(slot, nodes);
+        let taken = self.ledger.state.take_slots(slot, nodes);
         self.replace(group.bin, bin, parts);
         let works = taken && !self.breaks_limits();
         if !works {
-            self.state.rollback(mark);
+            self.ledger.state.rollback(mark);
         }
-        self.state.forget(mark);
+        self.ledger.state.forget(mark);
         works
     }
 
@@ -108,10 +132,10 @@ impl<'a> Planner<'a> {
             let planned = groups.iter().filter(|group| self.slot_of(group.bin) == Some(slot));
             planned.map(|group| group.nodes).sum()
         };
-        let free: Vec<u32> = (0..self.cluster.slots.len())
+        let free: Vec<u32> = (0..self.tables.cluster.slots.len())
             .map(|index| {
                 let slot = SlotId(u32::try_from(index).unwrap_or(u32::MAX));
-                self.state.free_slots(slot).saturating_add(own(slot))
+                self.ledger.state.free_slots(slot).saturating_add(own(slot))
             })
             .collect();
         let open = groups.iter().map(|group| group.open.iter().map(|(slot, ..)| slot.index()).collect()).collect();
@@ -121,38 +145,26 @@ impl<'a> Planner<'a> {
         order.sort_by_key(|&at| std::cmp::Reverse(saving(at)));
         let nodes: Vec<u32> = groups.iter().map(|group| group.nodes).collect();
         let got = matching.match_groups(&order, &nodes);
-        matching.prefer_supplies(&self.slots_by_list_price(), &got);
+        matching.prefer_supplies(&self.tables.slots_by_list_price(), &got);
         self.carry_out(&groups, &matching);
     }
 
     fn slot_of(&self, bin: usize) -> Option<SlotId> {
-        let bin = self.state.bins().get(bin)?;
-        self.tables.get(bin.pool)?.columns.get(bin.planned)?.slots
-    }
-
-    fn slots_by_list_price(&self) -> Vec<usize> {
-        let mut dearest = vec![Money::ZERO; self.cluster.slots.len()];
-        for offering in self.cluster.instance_types.iter().flat_map(|known| &known.offerings) {
-            if let Some(price) = offering.slots.and_then(|slot| dearest.get_mut(slot.index())) {
-                *price = (*price).max(offering.list_price);
-            }
-        }
-        let mut order: Vec<usize> = (0..dearest.len()).collect();
-        order.sort_by_key(|&at| dearest.get(at).copied());
-        order
+        let bin = self.ledger.state.bins().get(bin)?;
+        self.tables.columns.get(bin.pool)?.columns.get(bin.planned)?.slots
     }
 
     fn groups(&self, careful: bool) -> Vec<Group> {
         let mut prepared: FxHashMap<ClassId, Option<Prepared<'a>>> = FxHashMap::default();
         let mut out = Vec::new();
-        for (index, bin) in self.state.bins().iter().enumerate().filter(|(_, bin)| bin.nodes > 0) {
-            let Some(table) = self.tables.get(bin.pool) else { continue };
+        for (index, bin) in self.ledger.state.bins().iter().enumerate().filter(|(_, bin)| bin.nodes > 0) {
+            let Some(table) = self.tables.columns.get(bin.pool) else { continue };
             let is_finite_paid = |at: usize| table.columns.get(at).is_some_and(|column| column.slots.is_some());
             let paid = if table.reserved.contains(bin.planned) {
                 let found = bin.columns.ones().find(|&at| !table.reserved.contains(at) && !is_finite_paid(at));
                 found.filter(|&at| {
-                    (!self.is_limited(bin.pool) || !self.is_larger(bin, at, careful))
-                        && self.keeps_min_values(table, &bin.columns, &bin.open, at)
+                    (!self.tables.is_limited(bin.pool) || !self.tables.is_larger(bin, at, careful))
+                        && self.tables.keeps_min_values(table, &bin.columns, &bin.open, at)
                 })
             } else {
                 Some(bin.planned)
@@ -165,9 +177,9 @@ impl<'a> Planner<'a> {
                 elsewhere: FxHashMap::default(),
             };
             self.add_open(&mut group, bin, bin.pool, careful);
-            for pool in 0..self.tables.len() {
+            for pool in 0..self.tables.columns.len() {
                 if pool != bin.pool
-                    && self.tables.get(pool).is_some_and(|table| !table.reserved.is_clear())
+                    && self.tables.columns.get(pool).is_some_and(|table| !table.reserved.is_clear())
                     && let Some(there) = self.elsewhere(bin, pool, &mut prepared)
                 {
                     self.add_open(&mut group, &there, pool, careful);
@@ -181,23 +193,17 @@ impl<'a> Planner<'a> {
         out
     }
 
-    fn is_larger(&self, bin: &Bin, column: usize, careful: bool) -> bool {
-        careful
-            && match (self.capacity(bin.pool, column), self.capacity(bin.pool, bin.planned)) {
-                (Some(new), Some(old)) => !new.fits(old),
-                _ => true,
-            }
-    }
-
     fn add_open(&self, group: &mut Group, bin: &Bin, pool: usize, careful: bool) {
-        let Some(table) = self.tables.get(pool) else { return };
-        let is_own = self.state.bins().get(group.bin).is_some_and(|own| own.pool == pool);
+        let Some(table) = self.tables.columns.get(pool) else { return };
+        let is_own = self.ledger.state.bins().get(group.bin).is_some_and(|own| own.pool == pool);
         for at in bin.columns.intersection(&table.reserved) {
             let Some(slot) = table.columns.get(at).and_then(|column| column.slots) else { continue };
             let is_current = is_own && at == bin.planned;
-            if self.is_limited(pool) && !is_current {
+            if self.tables.is_limited(pool) && !is_current {
                 let instead = is_own.then_some(bin.planned);
-                if (careful && (!is_own || self.is_larger(bin, at, true))) || self.allowance(pool, at, instead) == 0 {
+                if (careful && (!is_own || self.tables.is_larger(bin, at, true)))
+                    || self.allowance(pool, at, instead) == 0
+                {
                     continue;
                 }
             }
@@ -214,30 +220,30 @@ impl<'a> Planner<'a> {
         pool: usize,
         prepared: &mut FxHashMap<ClassId, Option<Prepared<'a>>>,
     ) -> Option<Bin> {
-        let table = self.tables.get(pool)?;
+        let table = self.tables.columns.get(pool)?;
         let (mut columns, mut open) = (table.all(), table.open.clone());
         for (class, _) in &bin.contents {
             let prepared = prepared.entry(*class).or_insert_with(|| {
-                let first = demands(self.cluster, self.universe, *class).into_iter().next();
-                first.map(|demand| Prepared::new(self, &demand))
+                let first = demands(self.tables.cluster, self.tables.universe, *class).into_iter().next();
+                first.map(|demand| Prepared::new(&self.tables, &demand))
             });
             let prepared = prepared.as_ref()?;
             let filtered = |counter: &berth_model::CounterId| {
-                self.universe.counter(*counter).is_some_and(|counter| counter.filter.is_some())
+                self.tables.universe.counter(*counter).is_some_and(|counter| counter.filter.is_some())
             };
             if prepared.demand.keyed_counts.iter().chain(&prepared.demand.host_counts).any(filtered) {
                 return None;
             }
-            let admission = prepared.admission(self, pool, &bin.domains)?;
+            let admission = prepared.admission(&self.tables, pool, &bin.domains)?;
             columns.intersect_with(&admission.columns);
-            open.add_all(&admission.open, &self.cluster.symbols);
+            open.add_all(&admission.open, &self.tables.cluster.symbols);
         }
-        if let Some(kept) = self.kept_from_bin(&Bin { pool, ..bin.clone() }, None) {
+        if let Some(kept) = self.tables.accelerators.kept_from_bin(&Bin { pool, ..bin.clone() }, None) {
             columns.difference_with(kept);
         }
         table.keep_fitting(&mut columns, &bin.used);
         let planned = columns.intersection(&table.reserved).next()?;
-        if open.is_contradiction() || !self.keeps_min_values(table, &columns, &open, planned) {
+        if open.is_contradiction() || !self.tables.keeps_min_values(table, &columns, &open, planned) {
             return None;
         }
         Some(Bin { pool, columns, open, planned, ..bin.clone() })
@@ -247,18 +253,18 @@ impl<'a> Planner<'a> {
         // All slots go back first, so that no order of moves overdraws one.
         for group in groups {
             if let Some(slot) = self.slot_of(group.bin) {
-                self.state.return_slots(slot, group.nodes);
+                self.ledger.state.return_slots(slot, group.nodes);
             }
         }
         for (at, group) in groups.iter().enumerate() {
-            let Some(bin) = self.state.bins().get(group.bin).cloned() else { continue };
+            let Some(bin) = self.ledger.state.bins().get(group.bin).cloned() else { continue };
             let mut parts: Vec<Bin> = Vec::new();
             let mut unmatched = group.nodes;
             for (supply, nodes) in matching.of(at) {
                 let Some(&(slot, pool, column)) = group.open.iter().find(|(slot, ..)| slot.index() == supply) else {
                     continue;
                 };
-                let taken = self.state.take_slots(slot, nodes);
+                let taken = self.ledger.state.take_slots(slot, nodes);
                 debug_assert!(taken, "the matching overdrew a slot");
                 let base = group.elsewhere.get(&pool).unwrap_or(&bin);
                 parts.push(Bin { planned: column, nodes, ..base.clone() });
@@ -266,9 +272,10 @@ impl<'a> Planner<'a> {
             }
             if unmatched > 0 {
                 let planned = group.paid.map_or(bin.planned, |(_, column)| column);
-                if let Some(slot) = self.tables.get(bin.pool).and_then(|t| t.columns.get(planned)).and_then(|c| c.slots)
+                if let Some(slot) =
+                    self.tables.columns.get(bin.pool).and_then(|t| t.columns.get(planned)).and_then(|c| c.slots)
                 {
-                    let taken = self.state.take_slots(slot, unmatched);
+                    let taken = self.ledger.state.take_slots(slot, unmatched);
                     debug_assert!(taken, "a finite supply was overdrawn");
                 }
                 parts.push(Bin { planned, nodes: unmatched, ..bin.clone() });
@@ -278,21 +285,22 @@ impl<'a> Planner<'a> {
     }
 
     fn replace(&mut self, index: usize, old: &Bin, parts: Vec<Bin>) {
-        if let Some(capacity) = self.capacity(old.pool, old.planned).cloned() {
-            self.state.use_pool(old.pool, &capacity, -i64::from(old.nodes));
+        if let Some(capacity) = self.tables.capacity(old.pool, old.planned).cloned() {
+            self.ledger.state.use_pool(old.pool, &capacity, -i64::from(old.nodes));
         }
         let mut first = true;
         for mut part in parts {
-            let room = self.tables.get(part.pool).and_then(|t| t.columns.get(part.planned)).map(|c| c.room.clone());
+            let room =
+                self.tables.columns.get(part.pool).and_then(|t| t.columns.get(part.planned)).map(|c| c.room.clone());
             part.slack = room.unwrap_or_default();
             part.slack.subtract(&part.used);
-            if let Some(capacity) = self.capacity(part.pool, part.planned).cloned() {
-                self.state.use_pool(part.pool, &capacity, i64::from(part.nodes));
+            if let Some(capacity) = self.tables.capacity(part.pool, part.planned).cloned() {
+                self.ledger.state.use_pool(part.pool, &capacity, i64::from(part.nodes));
             }
             if std::mem::take(&mut first) {
-                self.state.replace_bin(index, part);
+                self.ledger.state.replace_bin(index, part);
             } else {
-                self.state.push_bin(part);
+                self.ledger.state.push_bin(part);
             }
         }
     }
@@ -300,12 +308,12 @@ impl<'a> Planner<'a> {
     fn breaks_limits(&self) -> bool {
         self.exceeds_limits()
             || !self.keeps_shares_of_total()
-            || !(0..self.tables.len()).all(|pool| self.keeps_lists(pool))
+            || !(0..self.tables.columns.len()).all(|pool| self.keeps_lists(pool))
     }
 
     fn exceeds_limits(&self) -> bool {
-        self.cluster.node_pools.iter().enumerate().any(|(index, pool)| {
-            let Some((used, nodes)) = self.state.pool_use(index) else { return false };
+        self.tables.cluster.node_pools.iter().enumerate().any(|(index, pool)| {
+            let Some((used, nodes)) = self.ledger.state.pool_use(index) else { return false };
             // What was over its limit before the solve is nobody's doing here.
             let exceeds = |&(resource, limit): &(berth_model::ResourceId, i64)| {
                 used.get(resource) > limit && used.get(resource) > pool.used.get(resource)

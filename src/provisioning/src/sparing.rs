@@ -6,14 +6,15 @@ use berth_scheduling::demands;
 use crate::planner::Planner;
 use crate::portfolio::Strategy;
 use crate::prepared::Prepared;
+use crate::tables::Tables;
 
 /// All that is left of a limit, in dollars: more than any node costs, so that prices decide between equals only.
 const ALL: i128 = 1_000_000_000;
 
-impl Planner<'_> {
+impl Tables<'_> {
     /// The packings to be tried where limits leave pods out, as many as the budget of packed classes allows.
     pub(crate) fn sparing_strategies(&self, budget: usize, n_classes: usize) -> Vec<Strategy> {
-        if budget == 0 || !(0..self.tables.len()).any(|pool| self.is_limited(pool)) {
+        if budget == 0 || !(0..self.columns.len()).any(|pool| self.is_limited(pool)) {
             return Vec::new();
         }
         let base = Strategy { spares_limits: true, ..Strategy::default() };
@@ -33,60 +34,69 @@ impl Planner<'_> {
         strategies
     }
 
-    /// Whether a pod was left out that some node within limits might hold, had others not used them up.
-    pub(crate) fn limits_leave_out(&self) -> bool {
-        let is_within = |planner: &Self, pool, at| planner.is_limited(pool) && planner.fits_alone(pool, at);
-        self.tally.left.iter().any(|&(class, _)| self.may_fit(class, is_within))
-    }
-
-    /// Whether a pod was left out that some node, new or existing, might hold, had shares, limits and other pods let it.
-    pub(crate) fn leaves_what_may_fit(&self) -> bool {
-        let may_be_on_existing = |class| {
-            let demand = demands(self.cluster, self.universe, class).pop();
-            demand.is_some_and(|demand| {
-                Prepared::alternatives(self, &demand).iter().any(|way| !way.nodes(self).is_empty())
-            })
-        };
-        self.tally.left.iter().any(|&(class, _)| self.may_fit(class, |_, _, _| true) || may_be_on_existing(class))
-    }
-
-    // Whether some column that holds a pod is such.
-    fn may_fit(&self, id: ClassId, is_such: impl Fn(&Self, usize, usize) -> bool) -> bool {
-        let Some(demand) = demands(self.cluster, self.universe, id).pop() else { return false };
-        let ways = Prepared::alternatives(self, &demand);
-        ways.iter().filter(|way| way.spec.refusal.is_none()).any(|way| {
-            let mut pools = 0..self.tables.len();
-            pools.any(|pool| self.fitting(way, pool).into_iter().any(|at| is_such(self, pool, at)))
-        })
-    }
-
     // The columns of a pool that hold a pod.
     fn fitting(&self, way: &Prepared<'_>, pool: usize) -> Vec<usize> {
-        let Some((table, Some(admission))) = self.tables.get(pool).zip(way.admissions.get(pool)) else {
+        let Some((table, Some(admission))) = self.columns.get(pool).zip(way.admissions.get(pool)) else {
             return Vec::new();
         };
         let mut columns = admission.columns.clone();
         table.keep_fitting(&mut columns, way.requests);
         columns.ones().collect()
     }
+}
+
+impl Planner<'_> {
+    /// Whether a pod was left out that some node within limits might hold, had others not used them up.
+    pub(crate) fn limits_leave_out(&self) -> bool {
+        let is_within =
+            |planner: &Self, pool, at| planner.tables.is_limited(pool) && planner.tables.fits_alone(pool, at);
+        self.ledger.tally.left.iter().any(|&(class, _)| self.may_fit(class, is_within))
+    }
+
+    /// Whether a pod was left out that some node, new or existing, might hold, had shares, limits and other pods let it.
+    pub(crate) fn leaves_what_may_fit(&self) -> bool {
+        let may_be_on_existing = |class| {
+            let demand = demands(self.tables.cluster, self.tables.universe, class).pop();
+            demand.is_some_and(|demand| {
+                Prepared::alternatives(&self.tables, &demand).iter().any(|way| !way.nodes(&self.tables).is_empty())
+            })
+        };
+        self.ledger
+            .tally
+            .left
+            .iter()
+            .any(|&(class, _)| self.may_fit(class, |_, _, _| true) || may_be_on_existing(class))
+    }
+
+    // Whether some column that holds a pod is such.
+    fn may_fit(&self, id: ClassId, is_such: impl Fn(&Self, usize, usize) -> bool) -> bool {
+        let Some(demand) = demands(self.tables.cluster, self.tables.universe, id).pop() else { return false };
+        let ways = Prepared::alternatives(&self.tables, &demand);
+        ways.iter().filter(|way| way.spec.refusal.is_none()).any(|way| {
+            let mut pools = 0..self.tables.columns.len();
+            pools.any(|pool| self.tables.fitting(way, pool).into_iter().any(|at| is_such(self, pool, at)))
+        })
+    }
 
     /// Whether a pod that was left out might be on a node within limits and supplies, had others not used them up.
     pub(crate) fn may_want_what_others_took(&self, id: ClassId) -> bool {
         self.may_fit(id, |planner, pool, at| {
-            let column = planner.tables.get(pool).and_then(|table| table.columns.get(at));
-            planner.fits_alone(pool, at)
-                && (planner.is_limited(pool) || column.is_some_and(|column| column.slots.is_some()))
+            let column = planner.tables.columns.get(pool).and_then(|table| table.columns.get(at));
+            planner.tables.fits_alone(pool, at)
+                && (planner.tables.is_limited(pool) || column.is_some_and(|column| column.slots.is_some()))
         })
     }
 
     /// What a node of a column takes of what its pool's limits leave, in place of another where that is given.
     pub(crate) fn taken_of_limits(&self, pool: usize, column: usize, instead: Option<usize>) -> Money {
-        let (Some(definition), Some((used, nodes)), Some(capacity)) =
-            (self.cluster.node_pools.get(pool), self.state.pool_use(pool), self.capacity(pool, column))
-        else {
+        let (Some(definition), Some((used, nodes)), Some(capacity)) = (
+            self.tables.cluster.node_pools.get(pool),
+            self.ledger.state.pool_use(pool),
+            self.tables.capacity(pool, column),
+        ) else {
             return Money::ZERO;
         };
-        let given_up = instead.and_then(|column| self.capacity(pool, column));
+        let given_up = instead.and_then(|column| self.tables.capacity(pool, column));
         let mut most = 0;
         for &(resource, limit) in &definition.limits {
             let each = capacity.get(resource) - given_up.map_or(0, |capacity| capacity.get(resource));
@@ -102,13 +112,15 @@ impl Planner<'_> {
     /// What the least node that holds a pod of a class takes of limits, or what a pod takes of a node full of them:
     /// nothing where one is to be had without.
     pub(crate) fn least_of_limits(&self, id: ClassId) -> Money {
-        let Some(demand) = demands(self.cluster, self.universe, id).into_iter().next() else { return Money::ZERO };
-        let way = Prepared::new(self, &demand);
-        let count = self.universe.class(id).map_or(1, |class| class.count);
-        let of_pool = |pool| self.fitting(&way, pool).into_iter().map(move |at| (pool, at));
-        let all = (0..self.tables.len()).flat_map(of_pool).map(|(pool, at)| {
+        let Some(demand) = demands(self.tables.cluster, self.tables.universe, id).into_iter().next() else {
+            return Money::ZERO;
+        };
+        let way = Prepared::new(&self.tables, &demand);
+        let count = self.tables.universe.class(id).map_or(1, |class| class.count);
+        let of_pool = |pool| self.tables.fitting(&way, pool).into_iter().map(move |at| (pool, at));
+        let all = (0..self.tables.columns.len()).flat_map(of_pool).map(|(pool, at)| {
             let taken = self.taken_of_limits(pool, at, None);
-            let column = self.tables.get(pool).and_then(|table| table.columns.get(at));
+            let column = self.tables.columns.get(pool).and_then(|table| table.columns.get(at));
             let pods = column.map_or(1, |column| way.requests.times_in(&column.room, count).max(1));
             if self.strategy.frugal_first { Money::from_pico(taken.pico() / i128::from(pods)) } else { taken }
         });

@@ -15,9 +15,11 @@ use rustc_hash::FxHashMap;
 
 use crate::Options;
 use crate::launchable::Launching;
+use crate::ledger::Tally;
 use crate::options::Effort;
-use crate::planner::{Planner, Tally};
+use crate::planner::Planner;
 use crate::portfolio::{Strategy, strategies_for};
+use crate::tables::Tables;
 
 /// Single nodes that are tried: the cheapest may be in a zone where the pods may not be.
 const MOST_SINGLE: usize = 4;
@@ -75,8 +77,8 @@ impl<'a> Trials<'a> {
         // Where pools differ in weight, cost does not decide alone; where pods choose a domain's name, one packing is not all.
         let is_possible = weights().min() == weights().max()
             && options.max_shares.is_empty()
-            && !planner.has_open_domains()
-            && !(0..supply.node_pools.len()).any(|pool| planner.is_limited(pool));
+            && !planner.tables.has_open_domains()
+            && !(0..supply.node_pools.len()).any(|pool| planner.tables.is_limited(pool));
         Trials { planner, cluster, values: FxHashMap::default(), known_domains: FxHashMap::default(), is_possible }
     }
 
@@ -84,8 +86,8 @@ impl<'a> Trials<'a> {
     pub fn counters(&mut self, pods: &Pods) -> Option<Vec<CounterId>> {
         let mut counters: Vec<CounterId> = Vec::new();
         for &(id, _) in pods.iter().filter(|_| self.is_possible) {
-            let class = self.planner.universe.class(id)?;
-            self.planner.cluster.spec(class.spec).filter(|spec| is_free_to_go(spec))?;
+            let class = self.planner.tables.universe.class(id)?;
+            self.planner.tables.cluster.spec(class.spec).filter(|spec| is_free_to_go(spec))?;
             let preferred = &class.preferred;
             let weighted = preferred.affinity.iter().chain(&preferred.anti_affinity).map(|(_, constraint)| constraint);
             let all = class.required.iter().chain(&preferred.spread).chain(weighted);
@@ -103,7 +105,7 @@ impl<'a> Trials<'a> {
         if let Some(known) = self.known_domains.get(&counter) {
             return *known;
         }
-        let Some(key) = self.planner.universe.counter(counter).map(|counter| counter.key) else { return false };
+        let Some(key) = self.planner.tables.universe.counter(counter).map(|counter| counter.key) else { return false };
         let is_known = key == self.cluster.well_known.hostname || {
             let domains = self.planner.domains(counter);
             let nodes = &self.cluster.nodes;
@@ -119,20 +121,20 @@ impl<'a> Trials<'a> {
     /// node nor a quick packing is found. `counted` are [the counters](Trials::counters) as they are without the pods.
     pub fn below(&mut self, pods: &Pods, counted: &[Counted], below: Money) -> Option<NewNodes> {
         self.beside(counted, |planner| {
-            let start = planner.state.mark();
+            let start = planner.ledger.state.mark();
             for (pool, column) in planner.single_nodes(pods, below) {
                 if planner.puts_on_one(pods, pool, column)
                     && let Some(found) = planner.planned_nodes()
                 {
                     return Some(found);
                 }
-                planner.state.rollback(start);
+                planner.ledger.state.rollback(start);
             }
             // A whole search tries each of them, too, so it finds nothing dearer.
             strategies_for(pods.len()).filter(is_quick).find_map(|strategy| {
-                planner.state.rollback(start);
+                planner.ledger.state.rollback(start);
                 planner.pack_these(pods, strategy);
-                planner.planned_nodes().filter(|found| planner.cost_of(*found) < below)
+                planner.planned_nodes().filter(|found| planner.tables.cost_of(*found) < below)
             })
         })
     }
@@ -140,19 +142,19 @@ impl<'a> Trials<'a> {
     /// The new nodes that a whole search finds; `None` where a pod has no place or has to give up what it prefers.
     pub fn search(&mut self, pods: &Pods, counted: &[Counted]) -> Option<NewNodes> {
         self.beside(counted, |planner| {
-            let start = planner.state.mark();
+            let start = planner.ledger.state.mark();
             let mut best: Option<(Money, u32, Strategy)> = None;
             for strategy in strategies_for(pods.len()) {
-                planner.state.rollback(start);
+                planner.ledger.state.rollback(start);
                 planner.pack_these(pods, strategy);
                 let Some(found) = planner.planned_nodes() else { continue };
-                let cost = planner.cost_of(found);
+                let cost = planner.tables.cost_of(found);
                 if best.is_none_or(|(least, count, _)| (cost, found.count) < (least, count)) {
                     best = Some((cost, found.count, strategy));
                 }
             }
             let (.., strategy) = best?;
-            planner.state.rollback(start);
+            planner.ledger.state.rollback(start);
             planner.pack_these(pods, strategy);
             planner.pack_anew(Effort::Default, false);
             planner.planned_nodes()
@@ -161,7 +163,7 @@ impl<'a> Trials<'a> {
 
     // Asks the planner while pods are counted as is said. Everything is taken back.
     fn beside<T>(&mut self, counted: &[Counted], ask: impl FnOnce(&mut Planner<'a>) -> T) -> T {
-        let state = &mut self.planner.state;
+        let state = &mut self.planner.ledger.state;
         let start = state.mark();
         for known in counted {
             let mut elsewhere = known.total;
@@ -174,8 +176,8 @@ impl<'a> Trials<'a> {
             }
         }
         let found = ask(&mut self.planner);
-        self.planner.state.rollback(start);
-        self.planner.state.forget(start);
+        self.planner.ledger.state.rollback(start);
+        self.planner.ledger.state.forget(start);
         found
     }
 }
@@ -197,16 +199,22 @@ fn is_free_to_go(spec: &PodSpec) -> bool {
 
 // === impl Planner ===
 
+impl Tables<'_> {
+    fn cost_of(&self, found: NewNodes) -> Money {
+        found.price + self.options.node_cost.times(u64::from(found.count))
+    }
+}
+
 impl Planner<'_> {
     /// Packs these pods, whatever the universe says is pending.
     fn pack_these(&mut self, pods: &Pods, strategy: Strategy) {
         self.strategy = strategy;
-        self.tally = Tally::default();
-        self.remaining = Resources::new();
+        self.ledger.tally = Tally::default();
+        self.ledger.remaining = Resources::new();
         for &(id, count) in pods {
-            if let Some(class) = self.universe.class(id) {
-                let requests = self.spec(class).requests.clone();
-                self.remaining.add_times(&requests, i64::from(count));
+            if let Some(class) = self.tables.universe.class(id) {
+                let requests = self.tables.spec(class).requests.clone();
+                self.ledger.remaining.add_times(&requests, i64::from(count));
             }
         }
         self.pack_in_order(pods.to_vec());
@@ -216,30 +224,30 @@ impl Planner<'_> {
     /// Paid columns that cost less than this and have room for all of these pods, the cheapest first.
     fn single_nodes(&mut self, pods: &Pods, below: Money) -> Vec<(usize, usize)> {
         let mut sum = Resources::new();
-        let mut admitted: Vec<FixedBitSet> = self.tables.iter().map(ColumnTable::all).collect();
-        for (columns, table) in admitted.iter_mut().zip(&*self.tables) {
+        let mut admitted: Vec<FixedBitSet> = self.tables.columns.iter().map(ColumnTable::all).collect();
+        for (columns, table) in admitted.iter_mut().zip(&*self.tables.columns) {
             columns.difference_with(&table.reserved);
         }
         for &(id, count) in pods {
             let askings = self.askings(id);
-            let Some([prepared]) = askings.first().map(|asking| asking.ways(self)) else { return Vec::new() };
+            let Some([prepared]) = askings.first().map(|asking| asking.ways(&self.tables)) else { return Vec::new() };
             sum.add_times(prepared.requests, i64::from(count));
             for (pool, columns) in admitted.iter_mut().enumerate() {
                 match prepared.admissions.get(pool).and_then(Option::as_ref) {
                     Some(admission) => columns.intersect_with(&admission.columns),
                     None => columns.clear(),
                 }
-                if let Some(kept) = self.kept_from(id, pool) {
+                if let Some(kept) = self.tables.accelerators.kept_from(id, pool) {
                     columns.difference_with(kept);
                 }
             }
         }
         let mut found: Vec<(Money, usize, usize)> = Vec::new();
-        for (pool, (table, mut columns)) in self.tables.iter().zip(admitted).enumerate() {
+        for (pool, (table, mut columns)) in self.tables.columns.iter().zip(admitted).enumerate() {
             table.keep_fitting(&mut columns, &sum);
             let known = columns.ones().filter_map(|at| Some((at, table.columns.get(at)?)));
             let paid = known.filter(|(_, column)| column.slots.is_none());
-            let cheaper = paid.take_while(|(_, column)| column.price + self.options.node_cost < below);
+            let cheaper = paid.take_while(|(_, column)| column.price + self.tables.options.node_cost < below);
             found.extend(cheaper.take(MOST_SINGLE).map(|(at, column)| (column.price, pool, at)));
         }
         found.sort_unstable();
@@ -249,16 +257,16 @@ impl Planner<'_> {
 
     /// Puts all of these pods on one node of a column, each with all that it prefers; false where some may not be there.
     fn puts_on_one(&mut self, pods: &Pods, pool: usize, column: usize) -> bool {
-        self.tally = Tally::default();
-        let tables = Arc::clone(&self.tables);
+        self.ledger.tally = Tally::default();
+        let tables = Arc::clone(&self.tables.columns);
         let Some(table) = tables.get(pool) else { return false };
         for &(id, count) in pods {
             let askings = self.askings(id);
-            let Some([prepared]) = askings.first().map(|asking| asking.ways(self)) else { return false };
+            let Some([prepared]) = askings.first().map(|asking| asking.ways(&self.tables)) else { return false };
             let pin = match &prepared.demand.keyed[..] {
                 [] => None,
                 [(key, constraints)] => {
-                    let Some(value) = self.value_on(table, &table.open, column, *key) else { return false };
+                    let Some(value) = self.tables.value_on(table, &table.open, column, *key) else { return false };
                     let names = self.domain_names(constraints);
                     let Some(at) = names.iter().position(|name| *name == value) else { return false };
                     if self.domains_of(names, constraints).allowance(at, count) < count {
@@ -268,10 +276,10 @@ impl Planner<'_> {
                 }
                 _ => return false,
             };
-            let scope = prepared.scope(self, pin.as_slice());
-            let is_put = match self.state.bins().first() {
+            let scope = prepared.scope(&self.tables, pin.as_slice());
+            let is_put = match self.ledger.state.bins().first() {
                 None => {
-                    let is_first = |counter| self.state.total(counter) == 0;
+                    let is_first = |counter| self.ledger.state.total(counter) == 0;
                     let hosts = host_allowance(&HostCounts::default(), &scope.host, is_first);
                     let hosts = if scope.spec().excludes_its_like() { hosts.min(1) } else { hosts };
                     hosts >= count && self.open(pool, column, 1, &scope, count)
@@ -294,19 +302,15 @@ impl Planner<'_> {
 
     /// The nodes, where every pod has its place, and none gave up what it prefers.
     fn planned_nodes(&self) -> Option<NewNodes> {
-        if !self.tally.left.is_empty() || self.tally.relaxations > 0 {
+        if !self.ledger.tally.left.is_empty() || self.ledger.tally.relaxations > 0 {
             return None;
         }
         let mut found = NewNodes { price: Money::ZERO, count: 0 };
-        for bin in self.state.bins().iter().filter(|bin| bin.nodes > 0) {
-            let column = self.tables.get(bin.pool)?.columns.get(bin.planned)?;
+        for bin in self.ledger.state.bins().iter().filter(|bin| bin.nodes > 0) {
+            let column = self.tables.columns.get(bin.pool)?.columns.get(bin.planned)?;
             found.price += column.price.times(u64::from(bin.nodes));
             found.count += bin.nodes;
         }
         Some(found)
-    }
-
-    fn cost_of(&self, found: NewNodes) -> Money {
-        found.price + self.options.node_cost.times(u64::from(found.count))
     }
 }

@@ -13,6 +13,7 @@ use crate::options::Effort;
 use crate::planner::Planner;
 use crate::prepared::{Pins, Prepared};
 use crate::search::{Member, Offers, Purpose, Row, Workload, bound_budget, budget, build};
+use crate::tables::Tables;
 
 /// What every plan that places the same pods costs at least.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -45,38 +46,56 @@ impl RelaxedRows {
     }
 }
 
+impl Tables<'_> {
+    // Owners may be in the room that Reservations hold, so where some are placed, only they are counted, not the room.
+    // Says whether any room is left out.
+    fn drop_held_for_owners(&self, placed: &mut Vec<(ClassId, u32)>) -> bool {
+        let is_owner = |id: ClassId| {
+            let spec = self.universe.class(id).and_then(|class| self.cluster.spec(class.spec));
+            spec.is_some_and(|spec| !spec.reservation.owner_of.is_empty())
+        };
+        let n_before = placed.len();
+        if placed.iter().any(|&(id, _)| is_owner(id)) {
+            let holds =
+                |id: ClassId| self.universe.class(id).is_some_and(|class| class.kind == MemberKind::Reservation);
+            placed.retain(|&(id, _)| !holds(id));
+        }
+        placed.len() < n_before
+    }
+}
+
 impl Planner<'_> {
     /// Bounds what plans cost that place what this one has placed since `fresh`, and takes it all back.
     pub(crate) fn bound(&mut self, fresh: berth_model::Mark) -> Bound {
         let mut placed: FxHashMap<ClassId, u32> = FxHashMap::default();
         let mut groups: Vec<Group> = Vec::new();
-        for bin in self.state.bins().iter().filter(|bin| bin.nodes > 0) {
+        for bin in self.ledger.state.bins().iter().filter(|bin| bin.nodes > 0) {
             groups.push((bin.contents.to_vec(), bin.nodes, (bin.pool, bin.planned), bin.domains.to_vec()));
             for &(class, each) in &bin.contents {
                 *placed.entry(class).or_default() += each.saturating_mul(bin.nodes);
             }
         }
-        for &(class, count) in self.state.nodes().iter().flat_map(|node| &node.added) {
+        for &(class, count) in self.ledger.state.nodes().iter().flat_map(|node| &node.added) {
             *placed.entry(class).or_default() += count;
         }
-        self.state.rollback(fresh);
-        self.state.forget(fresh);
+        self.ledger.state.rollback(fresh);
+        self.ledger.state.forget(fresh);
         let mut placed: Vec<(ClassId, u32)> = placed.into_iter().collect();
         placed.sort_unstable();
-        let holds_for_owners = self.drop_held_for_owners(&mut placed);
+        let holds_for_owners = self.tables.drop_held_for_owners(&mut placed);
 
         // No plan has more than all of it on new nodes.
         let total =
-            placed.iter().map(|&(class, count)| i128::from(self.shares.weight(class)) * i128::from(count)).sum();
+            placed.iter().map(|&(class, count)| i128::from(self.ledger.shares.weight(class)) * i128::from(count)).sum();
         self.set_share_total(total);
         let mut relaxed = Relaxed { held: holds_for_owners, ..Relaxed::of(self) };
         let mut rows = RelaxedRows::default();
-        let strictest = |class: ClassId| demands(self.cluster, self.universe, class).pop();
+        let strictest = |class: ClassId| demands(self.tables.cluster, self.tables.universe, class).pop();
         let demands: FxHashMap<ClassId, Demand> =
             placed.iter().filter_map(|&(class, _)| Some((class, strictest(class)?))).collect();
         for (class, mut count) in placed {
             // Room held by a Reservation may be drawn from whatever a spread says.
-            let least = if self.cluster.reservations.is_empty() {
+            let least = if self.tables.cluster.reservations.is_empty() {
                 self.least_in_domains(class, count, &demands)
             } else {
                 Vec::new()
@@ -116,50 +135,34 @@ impl Planner<'_> {
         let mut start: Vec<(Pattern, u32)> = start.collect();
         let workload = Workload::of(&rows);
         // A bound is the nearer the better the patterns that it begins with, and first fit's are far from those of different pods.
-        if self.options.effort == Effort::Low && workload.is_diverse() {
+        if self.tables.options.effort == Effort::Low && workload.is_diverse() {
             start.extend(berth_packing::search(&problem, &start, budget(Effort::Default, workload)).plan);
         }
         let bound = berth_packing::bound(&problem, &start, bound_budget(workload));
         Bound { cost: below(bound), relaxed: relaxed.names() }
     }
 
-    // Owners may be in the room that Reservations hold, so where some are placed, only they are counted, not the room.
-    // Says whether any room is left out.
-    fn drop_held_for_owners(&self, placed: &mut Vec<(ClassId, u32)>) -> bool {
-        let is_owner = |id: ClassId| {
-            let spec = self.universe.class(id).and_then(|class| self.cluster.spec(class.spec));
-            spec.is_some_and(|spec| !spec.reservation.owner_of.is_empty())
-        };
-        let n_before = placed.len();
-        if placed.iter().any(|&(id, _)| is_owner(id)) {
-            let holds =
-                |id: ClassId| self.universe.class(id).is_some_and(|class| class.kind == MemberKind::Reservation);
-            placed.retain(|&(id, _)| !holds(id));
-        }
-        placed.len() < n_before
-    }
-
     // A class with all that it could ever be admitted to, in a domain or anywhere.
     fn relaxed_row(&self, class: ClassId, count: u32, pins: &Pins, relaxed: &mut Relaxed) -> Row {
-        let levels = demands(self.cluster, self.universe, class);
+        let levels = demands(self.tables.cluster, self.tables.universe, class);
         let mut columns: Vec<FixedBitSet> =
-            self.tables.iter().map(|table| FixedBitSet::with_capacity(table.columns.len())).collect();
+            self.tables.columns.iter().map(|table| FixedBitSet::with_capacity(table.columns.len())).collect();
         let mut requests = Resources::new();
         let mut ports = Vec::new();
         for demand in &levels {
-            for prepared in Prepared::alternatives(self, demand) {
+            for prepared in Prepared::alternatives(&self.tables, demand) {
                 requests = prepared.requests.clone();
                 ports.clone_from(&prepared.spec.host_ports);
                 let volumes = &prepared.spec.volumes;
                 relaxed.volumes |= !volumes.exclusive_claims.is_empty() || !volumes.disks.is_empty();
                 for (pool, columns) in columns.iter_mut().enumerate() {
-                    if let Some(admission) = prepared.admission(self, pool, pins) {
+                    if let Some(admission) = prepared.admission(&self.tables, pool, pins) {
                         columns.union_with(&admission.columns);
                     }
                 }
             }
         }
-        for (columns, table) in columns.iter_mut().zip(&*self.tables) {
+        for (columns, table) in columns.iter_mut().zip(&*self.tables.columns) {
             table.keep_fitting(columns, &requests);
         }
         relaxed.preferences |= levels.len() > 1;
@@ -168,7 +171,7 @@ impl Planner<'_> {
         let host = last.map(|demand| demand.host.clone()).unwrap_or_default();
         Row {
             requests,
-            weight: self.shares.weight(class),
+            weight: self.ledger.shares.weight(class),
             columns,
             least_weight: 0,
             host: host.into_iter().filter(|constraint| !matches!(constraint, Constraint::Affinity { .. })).collect(),
@@ -181,7 +184,7 @@ impl Planner<'_> {
     // Existing nodes: they cost nothing, and take whoever fits.
     fn add_nodes(&self, problem: &mut Problem, asked: &[berth_model::ResourceId]) {
         let mut known: FxHashMap<Vec<i64>, usize> = FxHashMap::default();
-        for node in self.state.nodes() {
+        for node in self.ledger.state.nodes() {
             let mut free = node.free.clone();
             for holding in &node.holdings {
                 free.add(&holding.held());
@@ -241,12 +244,12 @@ struct Relaxed {
 
 impl Relaxed {
     fn of(planner: &Planner<'_>) -> Self {
-        let weights = || planner.cluster.node_pools.iter().map(|pool| pool.weight);
+        let weights = || planner.tables.cluster.node_pools.iter().map(|pool| pool.weight);
         Relaxed {
             weights: weights().min() != weights().max(),
-            min_values: planner.cluster.node_pools.iter().any(has_min_values),
-            nodes: !planner.cluster.nodes.is_empty(),
-            shares: !planner.shares.is_empty() && !planner.bounds_count_shares(),
+            min_values: planner.tables.cluster.node_pools.iter().any(has_min_values),
+            nodes: !planner.tables.cluster.nodes.is_empty(),
+            shares: !planner.ledger.shares.is_empty() && !planner.bounds_count_shares(),
             ..Relaxed::default()
         }
     }

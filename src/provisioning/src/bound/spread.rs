@@ -20,7 +20,7 @@ impl Planner<'_> {
     ) -> Vec<Least> {
         let Some(demand) = demands.get(&class) else { return Vec::new() };
         for (key, constraints) in &demand.keyed {
-            if !self.tables.iter().all(|table| table.decides(*key)) {
+            if !self.tables.columns.iter().all(|table| table.decides(*key)) {
                 continue;
             }
             for constraint in constraints {
@@ -33,7 +33,7 @@ impl Planner<'_> {
                 if !is_alone || min_domains.is_some_and(|least| domains.len() < least as usize) {
                     continue;
                 }
-                let loads: FxHashMap<Sym, u32> = self.state.domains(counter).collect();
+                let loads: FxHashMap<Sym, u32> = self.ledger.state.domains(counter).collect();
                 let loads: Vec<u32> = domains.iter().map(|name| loads.get(name).copied().unwrap_or(0)).collect();
                 let emptiest = emptiest(&loads, max_skew, count);
                 let least =

@@ -10,6 +10,7 @@ use super::offers::Offers;
 use super::rows::{Member, Rows, is_counted_nowhere};
 use crate::planner::Planner;
 use crate::shares::Move;
+use crate::tables::Tables;
 
 /// A group of nodes as it was before it was taken out.
 #[derive(Clone, Copy, Debug)]
@@ -22,20 +23,26 @@ pub(crate) struct Withdrawn {
 /// Pods on each node of a group: row, member of the row, and how many.
 type Contents = Vec<(usize, usize, u32)>;
 
+impl Tables<'_> {
+    fn slot_at(&self, pool: usize, column: usize) -> Option<berth_model::SlotId> {
+        self.columns.get(pool)?.columns.get(column)?.slots
+    }
+}
+
 impl Planner<'_> {
     /// Takes nodes out, and gives back their slots and their share of limits. What domains count stays, as the pods
     /// will go to the same domains again.
     pub(crate) fn withdraw(&mut self, bins: &[(usize, Vec<(u32, u32)>)]) -> Vec<Withdrawn> {
         let mut out = Vec::with_capacity(bins.len());
         for &(index, _) in bins {
-            let Some(bin) = self.state.bins().get(index) else { continue };
+            let Some(bin) = self.ledger.state.bins().get(index) else { continue };
             let was = Withdrawn { pool: bin.pool, planned: bin.planned, nodes: bin.nodes };
-            self.state.set_bin_nodes(index, 0);
-            if let Some(slot) = self.slot_at(was.pool, was.planned) {
-                self.state.return_slots(slot, was.nodes);
+            self.ledger.state.set_bin_nodes(index, 0);
+            if let Some(slot) = self.tables.slot_at(was.pool, was.planned) {
+                self.ledger.state.return_slots(slot, was.nodes);
             }
-            if let Some(capacity) = self.capacity(was.pool, was.planned).cloned() {
-                self.state.use_pool(was.pool, &capacity, -i64::from(was.nodes));
+            if let Some(capacity) = self.tables.capacity(was.pool, was.planned).cloned() {
+                self.ledger.state.use_pool(was.pool, &capacity, -i64::from(was.nodes));
             }
             out.push(was);
         }
@@ -98,28 +105,34 @@ impl Planner<'_> {
             let pods = u32::try_from(more_left.unsigned_abs()).unwrap_or(u32::MAX);
             for &counter in &prepared.demand.host_counts {
                 if more_left < 0 {
-                    self.state.add_count(counter, None, pods);
+                    self.ledger.state.add_count(counter, None, pods);
                 } else {
-                    self.state.remove_count(counter, None, pods);
+                    self.ledger.state.remove_count(counter, None, pods);
                 }
             }
             let given_up = u64::from(pods) * prepared.demand.relaxed as u64;
             if more_left < 0 {
-                self.tally.relaxations += given_up;
-                self.tally.placed_as.entry(class).or_insert(Some((prepared.demand.relaxed, 0)));
+                self.ledger.tally.relaxations += given_up;
+                self.ledger.tally.placed_as.entry(class).or_insert(Some((prepared.demand.relaxed, 0)));
             } else {
-                self.tally.relaxations = self.tally.relaxations.saturating_sub(given_up);
+                self.ledger.tally.relaxations = self.ledger.tally.relaxations.saturating_sub(given_up);
             }
-            let at = self.tally.left.iter().position(|(known, _)| *known == class).unwrap_or(self.tally.left.len());
-            if at == self.tally.left.len() {
-                self.tally.left.push((class, 0));
+            let at = self
+                .ledger
+                .tally
+                .left
+                .iter()
+                .position(|(known, _)| *known == class)
+                .unwrap_or(self.ledger.tally.left.len());
+            if at == self.ledger.tally.left.len() {
+                self.ledger.tally.left.push((class, 0));
             }
-            if let Some((_, left)) = self.tally.left.get_mut(at) {
+            if let Some((_, left)) = self.ledger.tally.left.get_mut(at) {
                 *left = if more_left < 0 { left.saturating_sub(pods) } else { left.saturating_add(pods) };
             }
         }
-        self.tally.left.retain(|(_, left)| *left > 0);
-        self.tally.left.sort_unstable();
+        self.ledger.tally.left.retain(|(_, left)| *left > 0);
+        self.ledger.tally.left.sort_unstable();
         true
     }
 
@@ -133,7 +146,8 @@ impl Planner<'_> {
             .enumerate()
             .filter(|(_, offer)| offer.admits.contains(row))
             .filter(|(_, offer)| {
-                !self.is_kept(offer.pool, offer.column) || self.accelerators.are_in(&definition.requests)
+                !self.tables.accelerators.is_kept(offer.pool, offer.column)
+                    || self.tables.accelerators.are_in(&definition.requests)
             })
             .map(|(at, offer)| {
                 let most = if caps_itself { 1 } else { definition.requests.times_in(&offer.room, left) };
@@ -165,7 +179,7 @@ impl Planner<'_> {
 
     // How many nodes of a column, each with such a load and such a smallest pod, supplies, limits and shares allow.
     fn to_be_had(&self, pool: usize, column: usize, (after, least_pod): (i64, i64)) -> u32 {
-        let free = self.slot_at(pool, column).map_or(u32::MAX, |slot| self.state.free_slots(slot));
+        let free = self.tables.slot_at(pool, column).map_or(u32::MAX, |slot| self.ledger.state.free_slots(slot));
         let most = free.min(self.allowance(pool, column, None));
         self.nodes_within_shares(Move { pool, column, before: None, after, least_pod }, most)
     }
@@ -175,44 +189,40 @@ impl Planner<'_> {
         let (mut load, mut least) = (0_i64, i64::MAX);
         for &(row, member, each) in contents {
             let Some(member) = rows.list.get(row).and_then(|row| row.members.get(member)) else { continue };
-            let weight = self.shares.weight(member.class);
+            let weight = self.ledger.shares.weight(member.class);
             load = load.saturating_add(weight.saturating_mul(i64::from(each)));
             least = least.min(weight);
         }
         (load, least)
     }
 
-    fn slot_at(&self, pool: usize, column: usize) -> Option<berth_model::SlotId> {
-        self.tables.get(pool)?.columns.get(column)?.slots
-    }
-
     fn put_in(&mut self, rows: &Rows<'_>, pool: usize, column: usize, contents: &Contents, nodes: u32) -> bool {
         if self.to_be_had(pool, column, self.load_of(rows, contents)) < nodes {
             return false;
         }
-        let mark = self.state.mark();
-        if let Some(slot) = self.slot_at(pool, column) {
-            let taken = self.state.take_slots(slot, nodes);
+        let mark = self.ledger.state.mark();
+        if let Some(slot) = self.tables.slot_at(pool, column) {
+            let taken = self.ledger.state.take_slots(slot, nodes);
             debug_assert!(taken, "a slot was overdrawn");
         }
-        if let Some(capacity) = self.capacity(pool, column).cloned() {
-            self.state.use_pool(pool, &capacity, i64::from(nodes));
+        if let Some(capacity) = self.tables.capacity(pool, column).cloned() {
+            self.ledger.state.use_pool(pool, &capacity, i64::from(nodes));
         }
         let bin = self.assemble(rows, pool, column, contents, nodes);
         let is_in = bin.is_some();
         match bin {
             Some(bin) => {
-                self.state.push_bin(bin);
+                self.ledger.state.push_bin(bin);
             }
-            None => self.state.rollback(mark),
+            None => self.ledger.state.rollback(mark),
         }
-        self.state.forget(mark);
+        self.ledger.state.forget(mark);
         is_in
     }
 
     // A node that takes pods of one class after the other, as when they are placed.
     fn assemble(&self, rows: &Rows<'_>, pool: usize, planned: usize, contents: &Contents, nodes: u32) -> Option<Bin> {
-        let table = self.tables.get(pool)?;
+        let table = self.tables.columns.get(pool)?;
         let mut bin = Bin {
             pool,
             nodes,
@@ -229,17 +239,17 @@ impl Planner<'_> {
         };
         // Who asks for accelerators opens the nodes that are kept for them.
         let asks = |&&(row, ..): &&(usize, usize, u32)| {
-            rows.list.get(row).is_some_and(|row| self.accelerators.are_in(&row.requests))
+            rows.list.get(row).is_some_and(|row| self.tables.accelerators.are_in(&row.requests))
         };
         let others = contents.iter().filter(|part| !asks(part));
         for &(row, member, each) in contents.iter().filter(asks).chain(others) {
             let Member { class, pins, .. } = rows.list.get(row)?.members.get(member)?;
-            let scope = rows.prepared.get(class)?.scope(self, pins);
+            let scope = rows.prepared.get(class)?.scope(&self.tables, pins);
             if self.allowance_on_bin(&bin, &scope) < each {
                 return None;
             }
             let join = self.join(&bin, &scope, each, planned)?;
-            bin = self.joined(&bin, &scope, each, join, planned);
+            bin = self.tables.joined(&bin, &scope, each, join, planned);
         }
         Some(bin)
     }

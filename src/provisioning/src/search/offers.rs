@@ -50,25 +50,28 @@ impl Offers {
 
         let mut found = all(planner, &groups);
         // Without pods that ask for accelerators nobody may open what is kept for these.
-        if !rows.iter().any(|row| planner.accelerators.are_in(&row.requests)) {
-            found.retain(|offer| !planner.is_kept(offer.pool, offer.column));
+        if !rows.iter().any(|row| planner.tables.accelerators.are_in(&row.requests)) {
+            found.retain(|offer| !planner.tables.accelerators.is_kept(offer.pool, offer.column));
         }
         found.sort_by_key(|offer| (offer.cost, offer.list_price, offer.pool, offer.column));
         let mut kept = Offers { offers: Vec::new(), of: FxHashMap::default() };
-        let limited: Vec<bool> = (0..planner.tables.len()).map(|pool| planner.is_limited(pool)).collect();
+        let limited: Vec<bool> =
+            (0..planner.tables.columns.len()).map(|pool| planner.tables.is_limited(pool)).collect();
         let is_limited = |offer: &Offer| limited.get(offer.pool) == Some(&true);
         for offer in found {
             let stands_for_it = |known: &Offer| {
                 known.slot.is_none_or(|slot| offer.slot == Some(slot))
                     && (!is_limited(known)
                         || planner
+                            .tables
                             .capacity(known.pool, known.column)
-                            .zip(planner.capacity(offer.pool, offer.column))
+                            .zip(planner.tables.capacity(offer.pool, offer.column))
                             .is_some_and(|(known_capacity, capacity)| {
                                 known.pool == offer.pool && known_capacity.fits(capacity)
                             }))
                     && planner.draws_no_more(known, &offer)
-                    && (!planner.is_kept(known.pool, known.column) || planner.is_kept(offer.pool, offer.column))
+                    && (!planner.tables.accelerators.is_kept(known.pool, known.column)
+                        || planner.tables.accelerators.is_kept(offer.pool, offer.column))
                     && offer.groups.is_subset(&known.groups)
                     && offer.room.fits(&known.room)
             };
@@ -98,20 +101,20 @@ impl Offers {
 impl Planner<'_> {
     // Whether an offer counts in no share that another does not count in.
     fn draws_no_more(&self, offer: &Offer, other: &Offer) -> bool {
-        let of_other = self.shares.cells_of(other.pool, other.column);
-        self.shares.cells_of(offer.pool, offer.column).iter().all(|cell| of_other.contains(cell))
+        let of_other = self.ledger.shares.cells_of(other.pool, other.column);
+        self.ledger.shares.cells_of(offer.pool, offer.column).iter().all(|cell| of_other.contains(cell))
     }
 }
 
 // Every column that may be had, with the groups that it may take.
 fn all(planner: &Planner<'_>, groups: &[(usize, &[FixedBitSet], u32)]) -> Vec<Offer> {
     let mut out = Vec::new();
-    for (pool, table) in planner.tables.iter().enumerate() {
-        let Some(definition) = planner.cluster.node_pools.get(pool).filter(|pool| pool.refusal.is_none()) else {
+    for (pool, table) in planner.tables.columns.iter().enumerate() {
+        let Some(definition) = planner.tables.cluster.node_pools.get(pool).filter(|pool| pool.refusal.is_none()) else {
             continue;
         };
         for (at, column) in table.columns.iter().enumerate() {
-            if column.slots.is_some_and(|slot| planner.state.free_slots(slot) == 0) {
+            if column.slots.is_some_and(|slot| planner.ledger.state.free_slots(slot) == 0) {
                 continue;
             }
             let is_reserved = table.reserved.contains(at);
@@ -129,7 +132,7 @@ fn all(planner: &Planner<'_>, groups: &[(usize, &[FixedBitSet], u32)]) -> Vec<Of
             out.push(Offer {
                 pool,
                 column: at,
-                cost: column.price + planner.options.node_cost,
+                cost: column.price + planner.tables.options.node_cost,
                 list_price: column.list_price,
                 slot: column.slots,
                 room: column.room.clone(),

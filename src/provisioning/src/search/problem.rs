@@ -107,12 +107,12 @@ impl Stocks {
                 stocks.amounts.push(float(left) / WEIGHT);
             }
         }
-        for (index, pool) in planner.cluster.node_pools.iter().enumerate() {
+        for (index, pool) in planner.tables.cluster.node_pools.iter().enumerate() {
             let mut limits = Vec::new();
-            if let Some((used, nodes)) = planner.state.pool_use(index) {
+            if let Some((used, nodes)) = planner.ledger.state.pool_use(index) {
                 for &(resource, limit) in &pool.limits {
                     // Amounts are of the order of what one node takes, so that numbers are near each other.
-                    let unit = planner.capacity(index, 0).map_or(1, |capacity| capacity.get(resource)).max(1);
+                    let unit = planner.tables.capacity(index, 0).map_or(1, |capacity| capacity.get(resource)).max(1);
                     limits.push((stocks.amounts.len(), Some(resource), float(unit)));
                     stocks.amounts.push(float(limit.saturating_sub(used.get(resource)).max(0)) / float(unit));
                 }
@@ -133,11 +133,11 @@ impl Stocks {
             let next = self.amounts.len();
             let stock = *self.slots.entry(slot).or_insert(next);
             if stock == next {
-                self.amounts.push(f64::from(planner.state.free_slots(slot)));
+                self.amounts.push(f64::from(planner.ledger.state.free_slots(slot)));
             }
             draws.push((stock, 1.0));
         }
-        let capacity = planner.capacity(offer.pool, offer.column);
+        let capacity = planner.tables.capacity(offer.pool, offer.column);
         for &(stock, resource, unit) in self.limits.get(offer.pool).into_iter().flatten() {
             let amount = match (resource, capacity) {
                 (Some(resource), Some(capacity)) => float(capacity.get(resource)) / unit,
@@ -152,7 +152,7 @@ impl Stocks {
 
     // The shares that what is on an offer counts in.
     fn loads(&self, planner: &Planner<'_>, offer: &Offer) -> Vec<usize> {
-        let cells = planner.shares.cells_of(offer.pool, offer.column).iter();
+        let cells = planner.ledger.shares.cells_of(offer.pool, offer.column).iter();
         cells.filter_map(|&cell| self.shares.get(cell as usize).copied()).collect()
     }
 }
@@ -167,7 +167,7 @@ fn pods_of_cells(planner: &Planner<'_>, rows: &[Row], offers: &Offers, purpose: 
     for offer in &offers.offers {
         let mut weights = offer.admits.ones().filter_map(|row| rows.get(row)).map(|row| row.weight);
         let pod = choose(&mut weights);
-        for &cell in planner.shares.cells_of(offer.pool, offer.column) {
+        for &cell in planner.ledger.shares.cells_of(offer.pool, offer.column) {
             pods.resize(pods.len().max(cell as usize + 1), None);
             if let Some(known) = pods.get_mut(cell as usize) {
                 *known = choose(&mut known.iter().copied().chain(pod));
@@ -182,10 +182,10 @@ fn needs(planner: &Planner<'_>, rows: &[Row], offers: &Offers) -> Option<Need> {
     let mut need =
         Need { bins: FixedBitSet::with_capacity(offers.offers.len()), items: FixedBitSet::with_capacity(rows.len()) };
     for (at, offer) in offers.offers.iter().enumerate() {
-        need.bins.set(at, planner.is_kept(offer.pool, offer.column));
+        need.bins.set(at, planner.tables.accelerators.is_kept(offer.pool, offer.column));
     }
     for (at, row) in rows.iter().enumerate() {
-        need.items.set(at, planner.accelerators.are_in(&row.requests));
+        need.items.set(at, planner.tables.accelerators.are_in(&row.requests));
     }
     (!need.bins.is_clear()).then_some(need)
 }

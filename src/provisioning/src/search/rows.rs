@@ -87,7 +87,7 @@ impl<'a> Rows<'a> {
         };
         let mut unfit: FxHashMap<ClassId, bool> = FxHashMap::default();
         let mut known: FxHashMap<Kind, u32> = FxHashMap::default();
-        for (index, bin) in planner.state.bins().iter().enumerate().filter(|(_, bin)| bin.nodes > 0) {
+        for (index, bin) in planner.ledger.state.bins().iter().enumerate().filter(|(_, bin)| bin.nodes > 0) {
             let is_unfit = bin.contents.iter().any(|(class, _)| {
                 *unfit.entry(*class).or_insert_with(|| match prepare(planner, *class) {
                     Some(prepared) => {
@@ -126,7 +126,7 @@ impl<'a> Rows<'a> {
     /// Adds pods that have no place for want of what others took. Those that are counted in domains are left to first
     /// fit: how many of them a domain may have depends on how many the others get.
     pub(crate) fn add_left(&mut self, planner: &Planner<'a>) {
-        for &(class, count) in &planner.tally.left {
+        for &(class, count) in &planner.ledger.tally.left {
             if !planner.may_want_what_others_took(class) {
                 continue;
             }
@@ -148,7 +148,9 @@ impl<'a> Rows<'a> {
             }
         }
         // The first members of a row are the last to be left out.
-        let priority = |class: ClassId| planner.universe.class(class).map_or(0, |class| planner.spec(class).priority);
+        let priority = |class: ClassId| {
+            planner.tables.universe.class(class).map_or(0, |class| planner.tables.spec(class).priority)
+        };
         for row in &mut self.list {
             row.members.sort_by_key(|member| std::cmp::Reverse(priority(member.class)));
         }
@@ -161,8 +163,8 @@ impl<'a> Rows<'a> {
             .flat_map(|(row, definition)| {
                 let members = definition.members.iter().enumerate();
                 members.map(move |(member, definition)| {
-                    let class = planner.universe.class(definition.class);
-                    (class.map_or(0, |class| planner.spec(class).priority), row, member)
+                    let class = planner.tables.universe.class(definition.class);
+                    (class.map_or(0, |class| planner.tables.spec(class).priority), row, member)
                 })
             })
             .collect();
@@ -191,21 +193,21 @@ fn row_of(ids: &mut FxHashMap<RowKey, u32>, list: &mut Vec<Row>, key: RowKey) ->
 // The demand under which all of a class's pods were placed; `None` where patterns cannot express what it needs: company
 // on its node, a volume of its own, preferences that some pods gave up and others kept, or counting on some nodes only.
 fn prepare<'a>(planner: &Planner<'a>, class: ClassId) -> Option<Prepared<'a>> {
-    let placed = planner.tally.placed_as.get(&class)?;
+    let placed = planner.ledger.tally.placed_as.get(&class)?;
     let (level, way) = (*placed)?;
-    let demand = demands(planner.cluster, planner.universe, class).into_iter().nth(level)?;
-    let prepared = Prepared::alternatives(planner, &demand).into_iter().nth(way)?;
+    let demand = demands(planner.tables.cluster, planner.tables.universe, class).into_iter().nth(level)?;
+    let prepared = Prepared::alternatives(&planner.tables, &demand).into_iter().nth(way)?;
     is_expressible(planner, &prepared).then_some(prepared)
 }
 
 // Of a class that has pods without a place: as the others were placed, if there are any; else as all its preferences
 // have it, since those of pods that find a place for giving one up are first fit's to drop.
 fn prepare_left<'a>(planner: &Planner<'a>, class: ClassId) -> Option<Prepared<'a>> {
-    if planner.tally.placed_as.contains_key(&class) {
+    if planner.ledger.tally.placed_as.contains_key(&class) {
         return prepare(planner, class);
     }
-    let demand = demands(planner.cluster, planner.universe, class).into_iter().next()?;
-    let mut ways = Prepared::alternatives(planner, &demand).into_iter();
+    let demand = demands(planner.tables.cluster, planner.tables.universe, class).into_iter().next()?;
+    let mut ways = Prepared::alternatives(&planner.tables, &demand).into_iter();
     let prepared = ways.next().filter(|_| ways.next().is_none())?;
     (prepared.spec.refusal.is_none() && is_expressible(planner, &prepared)).then_some(prepared)
 }
@@ -214,7 +216,7 @@ fn prepare_left<'a>(planner: &Planner<'a>, class: ClassId) -> Option<Prepared<'a
 pub(crate) fn is_counted_nowhere(planner: &Planner<'_>, prepared: &Prepared<'_>) -> bool {
     let demand = &prepared.demand;
     let is_filtered =
-        |counter: &CounterId| planner.universe.counter(*counter).is_none_or(|counter| counter.filter.is_some());
+        |counter: &CounterId| planner.tables.universe.counter(*counter).is_none_or(|counter| counter.filter.is_some());
     let is_by_domain = !demand.keyed.is_empty() || !demand.keyed_counts.is_empty() || !demand.decided_keys.is_empty();
     !is_by_domain && !demand.host_counts.iter().any(is_filtered)
 }
@@ -223,10 +225,10 @@ fn is_expressible(planner: &Planner<'_>, prepared: &Prepared<'_>) -> bool {
     let demand = &prepared.demand;
     let is_alone = demand.host.iter().all(|constraint| !matches!(constraint, Constraint::Affinity { .. }));
     let is_steady = |counter: &CounterId| {
-        let definition = planner.universe.counter(*counter);
+        let definition = planner.tables.universe.counter(*counter);
         let Some(filter) = definition.and_then(|counter| counter.filter) else { return true };
         prepared.admissions.iter().enumerate().all(|(pool, admission)| {
-            let passages = planner.passages.get(filter as usize).and_then(|passages| passages.get(pool));
+            let passages = planner.tables.passages.get(filter as usize).and_then(|passages| passages.get(pool));
             let (Some(admission), Some(passages)) = (admission, passages) else { return true };
             passages.iter().all(|passage| passage.columns.is_disjoint(&admission.columns))
                 || passages.iter().any(|passage| {
@@ -247,8 +249,8 @@ fn pins_on(bin: &Bin, prepared: &Prepared<'_>) -> Vec<(Sym, Sym)> {
 // Paid nodes stay in pools that are as heavy; what is on a slot may be paid for in the heaviest pool alone, which the
 // score that compares plans sees to.
 fn least_weight(planner: &Planner<'_>, bin: &Bin) -> Option<u32> {
-    let is_reserved = planner.tables.get(bin.pool).is_some_and(|table| table.reserved.contains(bin.planned));
-    let weight = planner.cluster.node_pools.get(bin.pool).map_or(0, |pool| pool.weight);
+    let is_reserved = planner.tables.columns.get(bin.pool).is_some_and(|table| table.reserved.contains(bin.planned));
+    let weight = planner.tables.cluster.node_pools.get(bin.pool).map_or(0, |pool| pool.weight);
     (!is_reserved).then_some(weight)
 }
 
@@ -259,11 +261,11 @@ fn key(
     class: ClassId,
     least_weight: Option<u32>,
 ) -> RowKey {
-    let scope = prepared.scope(planner, pins);
+    let scope = prepared.scope(&planner.tables, pins);
     let mut is_plain = true;
     let mut heaviest = 0;
-    let mut columns = Vec::with_capacity(planner.tables.len());
-    for (pool, table) in planner.tables.iter().enumerate() {
+    let mut columns = Vec::with_capacity(planner.tables.columns.len());
+    for (pool, table) in planner.tables.columns.iter().enumerate() {
         let Some(admission) = scope.admission(pool) else {
             columns.push(FixedBitSet::with_capacity(table.columns.len()));
             continue;
@@ -272,13 +274,13 @@ fn key(
         let mut fitting = admission.columns.clone();
         table.keep_fitting(&mut fitting, prepared.requests);
         if fitting.ones().any(|at| !table.reserved.contains(at)) {
-            heaviest = heaviest.max(planner.cluster.node_pools.get(pool).map_or(0, |pool| pool.weight));
+            heaviest = heaviest.max(planner.tables.cluster.node_pools.get(pool).map_or(0, |pool| pool.weight));
         }
         columns.push(fitting);
     }
     RowKey {
         requests: prepared.requests.clone(),
-        weight: planner.shares.weight(class),
+        weight: planner.ledger.shares.weight(class),
         columns,
         least_weight: least_weight.unwrap_or(heaviest),
         host: prepared.demand.host.clone(),

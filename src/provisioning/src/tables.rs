@@ -1,0 +1,115 @@
+//! What a solve reads: the cluster with its pods' classes, the options, and what follows from them alone. No packing changes it.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use berth_model::{ClassId, Cluster, ColumnTable, PodClass, PodSpec, Resources, Sym, Universe};
+use berth_scheduling::{NodeTables, Passage, filter_passages};
+use rustc_hash::FxHashMap;
+
+use crate::accelerators::Accelerators;
+use crate::launchable::Launching;
+use crate::limits::largest;
+use crate::options::Options;
+
+/// What a solve reads and never changes.
+pub(crate) struct Tables<'a> {
+    pub(crate) cluster: &'a Cluster,
+    pub(crate) universe: &'a Universe,
+    pub(crate) options: &'a Options,
+    /// By NodePool: what could be launched.
+    pub(crate) columns: Arc<[ColumnTable]>,
+    /// Of the nodes that exist.
+    pub(crate) nodes: NodeTables<'a>,
+    /// Which types are kept for which pods.
+    pub(crate) accelerators: Accelerators,
+    /// By NodePool and resource: the most that a type of its has.
+    pub(crate) largest: Vec<Resources>,
+    /// Pools of equal weight together, heaviest first.
+    pub(crate) pools_by_weight: Rc<[Vec<usize>]>,
+    /// Whether any pool has reserved columns.
+    pub(crate) has_reserved: bool,
+    /// By filter and NodePool: the ways in which nodes pass.
+    pub(crate) passages: Vec<Vec<Vec<Passage>>>,
+    /// See [`launch_filters`](crate::domains::launch_filters).
+    pub(crate) launch_filters: Vec<Vec<u32>>,
+    /// Nodes alike in labels (the hostname aside) and taints have one kind.
+    pub(crate) node_kinds: Vec<u32>,
+}
+
+// === impl Tables ===
+
+impl<'a> Tables<'a> {
+    /// With what is known of the cluster's NodePools and catalogue.
+    pub(crate) fn new(
+        cluster: &'a Cluster,
+        universe: &'a Universe,
+        options: &'a Options,
+        launching: &Launching,
+    ) -> Self {
+        let columns = Arc::clone(&launching.tables);
+        let pools = || cluster.node_pools.iter().zip(&*columns);
+        let passages = universe
+            .filters
+            .iter()
+            .map(|filter| pools().map(|(pool, table)| filter_passages(cluster, pool, table, filter)).collect())
+            .collect();
+        Tables {
+            cluster,
+            universe,
+            options,
+            nodes: NodeTables::new(cluster, universe),
+            accelerators: Accelerators::new(cluster, universe, &columns, options),
+            largest: columns.iter().map(|table| largest(cluster, table)).collect(),
+            pools_by_weight: pools_by_weight(cluster).into(),
+            has_reserved: columns.iter().any(|table| !table.reserved.is_clear()),
+            passages,
+            launch_filters: crate::domains::launch_filters(universe),
+            node_kinds: node_kinds(cluster),
+            columns,
+        }
+    }
+
+    /// The classes of pods and Reservations that have no node.
+    pub(crate) fn pending(&self) -> impl Iterator<Item = (ClassId, &'a PodClass)> + use<'a> {
+        let classes = self.universe.classes.iter().enumerate();
+        classes
+            .filter(|(_, class)| class.count > 0)
+            .map(|(index, class)| (ClassId(u32::try_from(index).unwrap_or(u32::MAX)), class))
+    }
+
+    pub(crate) fn spec(&self, class: &PodClass) -> &'a PodSpec {
+        static EMPTY: std::sync::OnceLock<PodSpec> = std::sync::OnceLock::new();
+        self.cluster.spec(class.spec).unwrap_or_else(|| EMPTY.get_or_init(PodSpec::default))
+    }
+
+    /// Whether nothing about the pods of a class themselves keeps them off every node.
+    pub(crate) fn may_be_placed(&self, id: ClassId) -> bool {
+        self.universe.class(id).is_some_and(|class| self.spec(class).refusal.is_none())
+    }
+}
+
+fn pools_by_weight(cluster: &Cluster) -> Vec<Vec<usize>> {
+    let mut by_weight: std::collections::BTreeMap<std::cmp::Reverse<u32>, Vec<usize>> =
+        std::collections::BTreeMap::new();
+    for (index, pool) in cluster.node_pools.iter().enumerate().filter(|(_, pool)| pool.refusal.is_none()) {
+        by_weight.entry(std::cmp::Reverse(pool.weight)).or_default().push(index);
+    }
+    by_weight.into_values().collect()
+}
+
+fn node_kinds(cluster: &Cluster) -> Vec<u32> {
+    type Kind<'a> = (Vec<(Sym, Sym)>, &'a berth_model::Requirements, &'a [berth_model::Taint]);
+    let mut ids: FxHashMap<Kind<'_>, u32> = FxHashMap::default();
+    let kind = |node: &'_ berth_model::Node| {
+        node.labels.iter().filter(|(key, _)| *key != cluster.well_known.hostname).collect::<Vec<_>>()
+    };
+    cluster
+        .nodes
+        .iter()
+        .map(|node| {
+            let next = u32::try_from(ids.len()).unwrap_or(u32::MAX);
+            *ids.entry((kind(node), &node.open, &node.taints[..])).or_insert(next)
+        })
+        .collect()
+}
