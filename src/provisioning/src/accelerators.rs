@@ -6,7 +6,7 @@
 use berth_model::{Bin, ClassId, Cluster, ColumnTable, ResourceId, Resources, Universe};
 use fixedbitset::FixedBitSet;
 
-use crate::Options;
+use crate::options::Options;
 
 /// Vendors of device plugins, and how the names of their accelerators begin.
 const VENDORS: [(&str, &[&str]); 10] = [

@@ -6,12 +6,14 @@ use berth_model::{ClassId, Cluster, Column, ColumnTable, Money, ResourceId, Reso
 use berth_scheduling::{demands, reasons};
 use fixedbitset::FixedBitSet;
 
-use crate::Options;
+use crate::domains::KnownDomains;
+use crate::options::Options;
 use crate::planner::Planner;
 use crate::prepared::Prepared;
 use crate::refusals::Waived;
-use crate::shares::Taken;
 use crate::solution::Refusal;
+use crate::taken::Taken;
+use crate::world::World;
 
 /// How the offerings of a NodePool look to a class.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,68 +63,15 @@ pub fn consider(
 ) -> Vec<Considered> {
     let Some(demand) = demands(cluster, universe, class).pop() else { return Vec::new() };
     let mut planner = Planner::new(cluster, universe, options);
-    planner.count_taken(taken, class);
+    planner.ledger.count_taken(&planner.tables, taken, class);
     let ways = Prepared::alternatives(&planner.tables, &demand);
-    (0..cluster.node_pools.len()).map(|pool| planner.considered(&ways, pool)).collect()
+    let world = World::new(&planner.tables, &planner.ledger);
+    (0..cluster.node_pools.len()).map(|pool| considered(world, &mut planner.caches.domains, &ways, pool)).collect()
 }
 
-impl Planner<'_> {
-    fn considered(&mut self, ways: &[Prepared<'_>], pool: usize) -> Considered {
-        let n_columns = self.tables.columns.get(pool).map_or(0, |table| table.columns.len());
-        let offerings = u32::try_from(n_columns).unwrap_or(u32::MAX);
-        let whole = |reason: String| {
-            let reasons = vec![Refusal { reason, count: 0 }];
-            Considered { node_pool: pool, offerings, open: 0, reasons, smaller: None, raised: None }
-        };
-        let Some((definition, demand)) =
-            self.tables.cluster.node_pools.get(pool).zip(ways.first().map(|way| &way.demand))
-        else {
-            return whole(String::new());
-        };
-        if let Some(refusal) = &definition.refusal {
-            return whole(refusal.clone());
-        }
-        if n_columns == 0 {
-            return whole("no instance type meets its requirements".to_owned());
-        }
-        if let Some(taint) = reasons::pool_taint(self.tables.cluster, definition, demand) {
-            return whole(taint);
-        }
-        let in_domains = ways.first().map(|way| self.columns_in_open_domains(way, pool)).unwrap_or_default();
-        let (mut open, mut counts) = (0, BTreeMap::<String, u32>::new());
-        let Some(table) = self.tables.columns.get(pool) else { return whole(String::new()) };
-        for (at, column) in table.columns.iter().enumerate() {
-            // Where there are several ways, the one that comes furthest.
-            let alone = ways.iter().map(|way| self.obstacle_alone(way, pool, table, at, column));
-            let furthest = alone.reduce(|a, b| if a.is_none() || b.is_none() { None } else { a.max(b) }).flatten();
-            let topology = in_domains.iter().find(|(columns, _)| !columns.contains(at)).map(|(_, reason)| *reason);
-            match furthest.map(|(_, reason)| reason).or_else(|| topology.map(str::to_owned)) {
-                None => open += 1,
-                Some(reason) => *counts.entry(reason).or_default() += 1,
-            }
-        }
-        let mut reasons: Vec<Refusal> = counts.into_iter().map(|(reason, count)| Refusal { reason, count }).collect();
-        reasons.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.reason.cmp(&b.reason)));
-        let but_for = |waived: Waived| {
-            let is_open = |at: &usize| {
-                let column = table.columns.get(*at);
-                let is_waived = |way| column.map(|c| self.obstacle_but_for(Some(waived), way, pool, table, *at, c));
-                in_domains.iter().all(|(columns, _)| columns.contains(*at))
-                    && ways.iter().any(|way| is_waived(way) == Some(None))
-            };
-            (0..n_columns).filter(is_open).collect::<Vec<usize>>()
-        };
-        let (mut smaller, mut raised) = (None, None);
-        if open == 0 {
-            smaller =
-                ways.first().and_then(|way| smaller_of(self.tables.cluster, table, way, &but_for(Waived::Requests)));
-            raised = self.raised(pool, &but_for(Waived::Limits));
-        }
-        Considered { node_pool: pool, offerings, open, reasons, smaller, raised }
-    }
-
+impl World<'_> {
     // The limits that the column needs which needs least beyond them, in shares of the limits.
-    fn raised(&self, pool: usize, columns: &[usize]) -> Option<Raised> {
+    fn raised(self, pool: usize, columns: &[usize]) -> Option<Raised> {
         let definition = self.tables.cluster.node_pools.get(pool)?;
         let (used, nodes) = self.ledger.state.pool_use(pool)?;
         let needs = |column: usize| {
@@ -148,27 +97,84 @@ impl Planner<'_> {
         let offerings = u32::try_from(all.iter().filter(fits).count()).unwrap_or(u32::MAX);
         Some(Raised { limits, offerings })
     }
+}
 
-    // By topology key: the columns whose nodes would be in a domain that is open to a pod now.
-    fn columns_in_open_domains(&mut self, prepared: &Prepared<'_>, pool: usize) -> Vec<(FixedBitSet, &'static str)> {
-        let mut found = Vec::new();
-        for (key, constraints) in &prepared.demand.keyed {
-            let names = self.domain_names(constraints);
-            let domains = self.domains_of(names.clone(), constraints);
-            let Some(table) = self.tables.columns.get(pool) else { break };
-            let mut columns = FixedBitSet::with_capacity(table.columns.len());
-            if table.open.get(*key).is_some() {
-                // The value is chosen when the node is launched.
-                columns.insert_range(..);
-            }
-            for name in names.iter().enumerate().filter(|(at, _)| domains.allows(*at)).map(|(_, name)| name) {
-                let of_value = table.values(*key).iter().filter(|(value, _)| value == name);
-                of_value.for_each(|(_, set)| columns.union_with(set));
-            }
-            found.push((columns, reasons::topology(constraints)));
-        }
-        found
+fn considered(world: World<'_>, domains: &mut KnownDomains, ways: &[Prepared<'_>], pool: usize) -> Considered {
+    let n_columns = world.tables.columns.get(pool).map_or(0, |table| table.columns.len());
+    let offerings = u32::try_from(n_columns).unwrap_or(u32::MAX);
+    let whole = |reason: String| {
+        let reasons = vec![Refusal { reason, count: 0 }];
+        Considered { node_pool: pool, offerings, open: 0, reasons, smaller: None, raised: None }
+    };
+    let Some((definition, demand)) = world.tables.cluster.node_pools.get(pool).zip(ways.first().map(|way| &way.demand))
+    else {
+        return whole(String::new());
+    };
+    if let Some(refusal) = &definition.refusal {
+        return whole(refusal.clone());
     }
+    if n_columns == 0 {
+        return whole("no instance type meets its requirements".to_owned());
+    }
+    if let Some(taint) = reasons::pool_taint(world.tables.cluster, definition, demand) {
+        return whole(taint);
+    }
+    let in_domains = ways.first().map(|way| columns_in_open_domains(world, domains, way, pool)).unwrap_or_default();
+    let (mut open, mut counts) = (0, BTreeMap::<String, u32>::new());
+    let Some(table) = world.tables.columns.get(pool) else { return whole(String::new()) };
+    for (at, column) in table.columns.iter().enumerate() {
+        // Where there are several ways, the one that comes furthest.
+        let alone = ways.iter().map(|way| world.obstacle_alone(way, pool, table, at, column));
+        let furthest = alone.reduce(|a, b| if a.is_none() || b.is_none() { None } else { a.max(b) }).flatten();
+        let topology = in_domains.iter().find(|(columns, _)| !columns.contains(at)).map(|(_, reason)| *reason);
+        match furthest.map(|(_, reason)| reason).or_else(|| topology.map(str::to_owned)) {
+            None => open += 1,
+            Some(reason) => *counts.entry(reason).or_default() += 1,
+        }
+    }
+    let mut reasons: Vec<Refusal> = counts.into_iter().map(|(reason, count)| Refusal { reason, count }).collect();
+    reasons.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.reason.cmp(&b.reason)));
+    let but_for = |waived: Waived| {
+        let is_open = |at: &usize| {
+            let column = table.columns.get(*at);
+            let is_waived = |way| column.map(|c| world.obstacle_but_for(Some(waived), way, pool, table, *at, c));
+            in_domains.iter().all(|(columns, _)| columns.contains(*at))
+                && ways.iter().any(|way| is_waived(way) == Some(None))
+        };
+        (0..n_columns).filter(is_open).collect::<Vec<usize>>()
+    };
+    let (mut smaller, mut raised) = (None, None);
+    if open == 0 {
+        smaller = ways.first().and_then(|way| smaller_of(world.tables.cluster, table, way, &but_for(Waived::Requests)));
+        raised = world.raised(pool, &but_for(Waived::Limits));
+    }
+    Considered { node_pool: pool, offerings, open, reasons, smaller, raised }
+}
+
+// By topology key: the columns whose nodes would be in a domain that is open to a pod now.
+fn columns_in_open_domains(
+    world: World<'_>,
+    domains: &mut KnownDomains,
+    prepared: &Prepared<'_>,
+    pool: usize,
+) -> Vec<(FixedBitSet, &'static str)> {
+    let mut found = Vec::new();
+    for (key, constraints) in &prepared.demand.keyed {
+        let names = domains.names(world, constraints);
+        let of_key = domains.loads(world, names.clone(), constraints);
+        let Some(table) = world.tables.columns.get(pool) else { break };
+        let mut columns = FixedBitSet::with_capacity(table.columns.len());
+        if table.open.get(*key).is_some() {
+            // The value is chosen when the node is launched.
+            columns.insert_range(..);
+        }
+        for name in names.iter().enumerate().filter(|(at, _)| of_key.allows(*at)).map(|(_, name)| name) {
+            let of_value = table.values(*key).iter().filter(|(value, _)| value == name);
+            of_value.for_each(|(_, set)| columns.union_with(set));
+        }
+        found.push((columns, reasons::topology(constraints)));
+    }
+    found
 }
 
 /// The room that is nearest to holding a pod: it lacks the least share of what the pod requests; of such it is the cheapest,

@@ -14,9 +14,9 @@ use berth_scheduling::{admit, demands};
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 
-use crate::Options;
-use crate::bound::below;
+use crate::below::below;
 use crate::launchable::Launching;
+use crate::options::Options;
 
 /// Parts into which a direction is split among resources, by how many resources there are; more resources, fewer parts.
 const PARTS: [u32; 6] = [0, 1, 16, 10, 6, 4];

@@ -6,8 +6,8 @@ use berth_model::{Cluster, ColumnTable, Constraint, CounterId, NodePool, Sym, Un
 use berth_scheduling::{Launchable, Passage, launch_passages};
 use rustc_hash::FxHashMap;
 
-use crate::domains::{is_live, launch_filters, values};
-use crate::limits::is_within_limits;
+use crate::launch_domains::{is_live, launch_filters, values};
+use crate::pool_limits::is_within_limits;
 
 /// The domains that NodePools could launch nodes in, by spread constraint: a pod that a spread keeps off the nodes that
 /// exist may be the first of a new one.

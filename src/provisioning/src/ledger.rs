@@ -4,21 +4,29 @@
 use berth_model::{ClassId, Resources, Snapshot, Sym};
 use rustc_hash::FxHashMap;
 
-use crate::shares::Shares;
+use crate::share_tally::SharesTaken;
 use crate::tables::Tables;
 
 /// What a packing changes.
 pub(crate) struct Ledger {
     /// Nodes that exist and that are planned, counts, and slots.
     pub(crate) state: Snapshot,
-    /// How much of the plan may be where, of a whole that is found while packing.
-    pub(crate) shares: Shares,
+    /// What shares are of, a whole that is found while packing.
+    pub(crate) shares: SharesTaken,
     /// Requests of the pods that are still to be packed.
     pub(crate) remaining: Resources,
-    /// NodePool, key and value of domains that only nodes of this plan have, as pods chose the value.
-    pub(crate) chosen: Vec<(usize, Sym, Sym)>,
+    /// Domains that only nodes of this plan have.
+    pub(crate) chosen: Vec<Chosen>,
     /// What this packing placed and left.
     pub(crate) tally: Tally,
+}
+
+/// A domain of a topology key, as pods chose the value, on nodes of a NodePool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Chosen {
+    pub(crate) pool: usize,
+    pub(crate) key: Sym,
+    pub(crate) value: Sym,
 }
 
 /// What a packing placed and left. Goes back with the snapshot where a packing is undone.
@@ -39,7 +47,7 @@ impl Ledger {
     pub(crate) fn new(tables: &Tables<'_>) -> Self {
         Ledger {
             state: tables.nodes.snapshot(),
-            shares: Shares::new(tables.cluster, tables.universe, &tables.columns, tables.options),
+            shares: SharesTaken::default(),
             remaining: Resources::new(),
             chosen: Vec::new(),
             tally: Tally::default(),

@@ -1,34 +1,18 @@
 //! NodePool limits: how many more nodes of a type a pool may hold.
 
-use berth_model::{Cluster, ColumnTable, NodePool, Resources};
+use berth_model::Resources;
 
-use crate::planner::Planner;
 use crate::tables::Tables;
-
-/// By resource, the most that a type of the table has.
-pub(crate) fn largest(cluster: &Cluster, table: &ColumnTable) -> Resources {
-    let mut largest = Resources::new();
-    for column in &table.columns {
-        let Some(known) = cluster.instance_types.get(column.instance_type as usize) else { continue };
-        for (resource, amount) in known.resources.iter() {
-            largest.set(resource, largest.get(resource).max(amount));
-        }
-    }
-    largest
-}
-
-/// Whether a pool's limits hold one more node of a column beside the nodes that exist.
-pub(crate) fn is_within_limits(cluster: &Cluster, (pool, table): (&NodePool, &ColumnTable), at: usize) -> bool {
-    let known = table.columns.get(at).and_then(|column| cluster.instance_types.get(column.instance_type as usize));
-    let Some(capacity) = known.map(|known| &known.resources) else { return false };
-    pool.node_limit.is_none_or(|limit| pool.nodes < limit)
-        && pool.limits.iter().all(|(resource, limit)| {
-            let each = capacity.get(*resource);
-            each <= 0 || pool.used.get(*resource).saturating_add(each) <= *limit
-        })
-}
+use crate::world::World;
 
 impl Tables<'_> {
+    /// Whether limits, minValues or shares may rule out a column that is otherwise best.
+    pub(crate) fn keeps_all(&self, pool: usize) -> bool {
+        !self.shares.is_empty()
+            || self.is_limited(pool)
+            || self.columns.get(pool).is_some_and(|table| !table.min_values.is_empty())
+    }
+
     /// What counts against limits when a column of a pool is launched.
     pub(crate) fn capacity(&self, pool: usize, column: usize) -> Option<&Resources> {
         let column = self.columns.get(pool)?.columns.get(column)?;
@@ -53,9 +37,9 @@ impl Tables<'_> {
     }
 }
 
-impl Planner<'_> {
+impl World<'_> {
     /// Whether limits may refuse one more node of some column of the pool.
-    pub(crate) fn is_tight(&self, pool: usize) -> bool {
+    pub(crate) fn is_tight(self, pool: usize) -> bool {
         let (Some(definition), Some((used, nodes)), Some(largest)) =
             (self.tables.cluster.node_pools.get(pool), self.ledger.state.pool_use(pool), self.tables.largest.get(pool))
         else {
@@ -66,7 +50,7 @@ impl Planner<'_> {
     }
 
     /// How many nodes of `column` the pool's limits still hold, each in place of one of `instead` where that is given.
-    pub(crate) fn allowance(&self, pool: usize, column: usize, instead: Option<usize>) -> u32 {
+    pub(crate) fn allowance(self, pool: usize, column: usize, instead: Option<usize>) -> u32 {
         let (Some(definition), Some((used, nodes))) =
             (self.tables.cluster.node_pools.get(pool), self.ledger.state.pool_use(pool))
         else {
@@ -89,7 +73,7 @@ impl Planner<'_> {
     }
 
     /// The limit that keeps a pool from one more node of `column`, by resource name.
-    pub(crate) fn exceeded_limit(&self, pool: usize, column: usize) -> Option<String> {
+    pub(crate) fn exceeded_limit(self, pool: usize, column: usize) -> Option<String> {
         let definition = self.tables.cluster.node_pools.get(pool)?;
         let (used, nodes) = self.ledger.state.pool_use(pool)?;
         if definition.node_limit.is_some_and(|limit| nodes >= u64::from(limit)) {

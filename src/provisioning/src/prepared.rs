@@ -179,3 +179,15 @@ impl<'p> Scope<'p> {
         self.narrowed.admissions.get(pool).and_then(Option::as_ref)
     }
 }
+
+/// A class with some of its preferences, and the ways in which pools admit that.
+pub(crate) struct Asking<'a> {
+    pub(crate) demand: Demand,
+    pub(crate) ways: OnceCell<Vec<Prepared<'a>>>,
+}
+
+impl<'a> Asking<'a> {
+    pub(crate) fn ways(&self, tables: &Tables<'a>) -> &[Prepared<'a>] {
+        self.ways.get_or_init(|| Prepared::alternatives(tables, &self.demand))
+    }
+}

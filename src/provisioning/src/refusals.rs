@@ -9,10 +9,10 @@ use berth_scheduling::reasons::{self, Insufficient};
 use berth_scheduling::{admits_node, demands};
 use rustc_hash::FxHashMap;
 
-use crate::planner::Planner;
 use crate::prepared::Prepared;
 use crate::solution::Refusal;
 use crate::tables::Tables;
+use crate::world::World;
 
 /// Why a node refuses pods.
 #[derive(PartialEq, Eq, Hash)]
@@ -40,11 +40,11 @@ impl Tables<'_> {
     }
 }
 
-impl Planner<'_> {
+impl World<'_> {
     /// The reasons, counted, against the cluster as the plan leaves it and with no preference kept.
-    pub(crate) fn refusals(&self, id: ClassId) -> Vec<Refusal> {
+    pub(crate) fn refusals(self, id: ClassId) -> Vec<Refusal> {
         let Some(demand) = demands(self.tables.cluster, self.tables.universe, id).pop() else { return Vec::new() };
-        let prepared = Prepared::new(&self.tables, &demand);
+        let prepared = Prepared::new(self.tables, &demand);
         if let Some(refusal) = &prepared.spec.refusal {
             return vec![Refusal { reason: refusal.0.clone(), count: 0 }];
         }
@@ -87,7 +87,7 @@ impl Planner<'_> {
 
     // `admitted` keeps what nodes of a kind say, where the pods tell none of them apart.
     fn node_reason(
-        &self,
+        self,
         prepared: &Prepared<'_>,
         index: usize,
         admitted: &mut FxHashMap<u32, bool>,
@@ -116,7 +116,7 @@ impl Planner<'_> {
     }
 
     // By instance type of the pool's table: the obstacle of the column that comes furthest.
-    fn pool_reasons(&self, prepared: &Prepared<'_>, pool: usize) -> Vec<(String, u32)> {
+    fn pool_reasons(self, prepared: &Prepared<'_>, pool: usize) -> Vec<(String, u32)> {
         let (Some(definition), Some(table)) = (self.tables.cluster.node_pools.get(pool), self.tables.columns.get(pool))
         else {
             return Vec::new();
@@ -150,7 +150,7 @@ impl Planner<'_> {
     }
 
     fn obstacle(
-        &self,
+        self,
         prepared: &Prepared<'_>,
         pool: usize,
         table: &ColumnTable,
@@ -165,7 +165,7 @@ impl Planner<'_> {
 
     /// What keeps a pod off a new node of the column, whatever its domains; with how far it comes.
     pub(crate) fn obstacle_alone(
-        &self,
+        self,
         prepared: &Prepared<'_>,
         pool: usize,
         table: &ColumnTable,
@@ -177,7 +177,7 @@ impl Planner<'_> {
 
     /// As [`obstacle_alone`](Self::obstacle_alone), were it not for one kind of obstacle.
     pub(crate) fn obstacle_but_for(
-        &self,
+        self,
         waived: Option<Waived>,
         prepared: &Prepared<'_>,
         pool: usize,

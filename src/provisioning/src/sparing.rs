@@ -3,10 +3,10 @@
 use berth_model::{ClassId, Money};
 use berth_scheduling::demands;
 
-use crate::planner::Planner;
-use crate::portfolio::Strategy;
 use crate::prepared::Prepared;
+use crate::strategy::Strategy;
 use crate::tables::Tables;
+use crate::world::World;
 
 /// All that is left of a limit, in dollars: more than any node costs, so that prices decide between equals only.
 const ALL: i128 = 1_000_000_000;
@@ -43,52 +43,50 @@ impl Tables<'_> {
         table.keep_fitting(&mut columns, way.requests);
         columns.ones().collect()
     }
+
+    // Whether some column that holds a pod is such.
+    fn may_fit(&self, id: ClassId, is_such: impl Fn(usize, usize) -> bool) -> bool {
+        let Some(demand) = demands(self.cluster, self.universe, id).pop() else { return false };
+        let ways = Prepared::alternatives(self, &demand);
+        ways.iter().filter(|way| way.spec.refusal.is_none()).any(|way| {
+            let mut pools = 0..self.columns.len();
+            pools.any(|pool| self.fitting(way, pool).into_iter().any(|at| is_such(pool, at)))
+        })
+    }
+
+    /// Whether a pod that was left out might be on a node within limits and supplies, had others not used them up.
+    pub(crate) fn may_want_what_others_took(&self, id: ClassId) -> bool {
+        self.may_fit(id, |pool, at| {
+            let column = self.columns.get(pool).and_then(|table| table.columns.get(at));
+            self.fits_alone(pool, at) && (self.is_limited(pool) || column.is_some_and(|column| column.slots.is_some()))
+        })
+    }
 }
 
-impl Planner<'_> {
+impl World<'_> {
     /// Whether a pod was left out that some node within limits might hold, had others not used them up.
-    pub(crate) fn limits_leave_out(&self) -> bool {
-        let is_within =
-            |planner: &Self, pool, at| planner.tables.is_limited(pool) && planner.tables.fits_alone(pool, at);
-        self.ledger.tally.left.iter().any(|&(class, _)| self.may_fit(class, is_within))
+    pub(crate) fn limits_leave_out(self) -> bool {
+        let is_within = |pool, at| self.tables.is_limited(pool) && self.tables.fits_alone(pool, at);
+        self.ledger.tally.left.iter().any(|&(class, _)| self.tables.may_fit(class, is_within))
     }
 
     /// Whether a pod was left out that some node, new or existing, might hold, had shares, limits and other pods let it.
-    pub(crate) fn leaves_what_may_fit(&self) -> bool {
+    pub(crate) fn leaves_what_may_fit(self) -> bool {
         let may_be_on_existing = |class| {
             let demand = demands(self.tables.cluster, self.tables.universe, class).pop();
             demand.is_some_and(|demand| {
-                Prepared::alternatives(&self.tables, &demand).iter().any(|way| !way.nodes(&self.tables).is_empty())
+                Prepared::alternatives(self.tables, &demand).iter().any(|way| !way.nodes(self.tables).is_empty())
             })
         };
         self.ledger
             .tally
             .left
             .iter()
-            .any(|&(class, _)| self.may_fit(class, |_, _, _| true) || may_be_on_existing(class))
-    }
-
-    // Whether some column that holds a pod is such.
-    fn may_fit(&self, id: ClassId, is_such: impl Fn(&Self, usize, usize) -> bool) -> bool {
-        let Some(demand) = demands(self.tables.cluster, self.tables.universe, id).pop() else { return false };
-        let ways = Prepared::alternatives(&self.tables, &demand);
-        ways.iter().filter(|way| way.spec.refusal.is_none()).any(|way| {
-            let mut pools = 0..self.tables.columns.len();
-            pools.any(|pool| self.tables.fitting(way, pool).into_iter().any(|at| is_such(self, pool, at)))
-        })
-    }
-
-    /// Whether a pod that was left out might be on a node within limits and supplies, had others not used them up.
-    pub(crate) fn may_want_what_others_took(&self, id: ClassId) -> bool {
-        self.may_fit(id, |planner, pool, at| {
-            let column = planner.tables.columns.get(pool).and_then(|table| table.columns.get(at));
-            planner.tables.fits_alone(pool, at)
-                && (planner.tables.is_limited(pool) || column.is_some_and(|column| column.slots.is_some()))
-        })
+            .any(|&(class, _)| self.tables.may_fit(class, |_, _| true) || may_be_on_existing(class))
     }
 
     /// What a node of a column takes of what its pool's limits leave, in place of another where that is given.
-    pub(crate) fn taken_of_limits(&self, pool: usize, column: usize, instead: Option<usize>) -> Money {
+    pub(crate) fn taken_of_limits(self, pool: usize, column: usize, instead: Option<usize>) -> Money {
         let (Some(definition), Some((used, nodes)), Some(capacity)) = (
             self.tables.cluster.node_pools.get(pool),
             self.ledger.state.pool_use(pool),
@@ -110,19 +108,19 @@ impl Planner<'_> {
     }
 
     /// What the least node that holds a pod of a class takes of limits, or what a pod takes of a node full of them:
-    /// nothing where one is to be had without.
-    pub(crate) fn least_of_limits(&self, id: ClassId) -> Money {
+    /// nothing where one is to be had without. `by_pod` says which.
+    pub(crate) fn least_of_limits(self, id: ClassId, by_pod: bool) -> Money {
         let Some(demand) = demands(self.tables.cluster, self.tables.universe, id).into_iter().next() else {
             return Money::ZERO;
         };
-        let way = Prepared::new(&self.tables, &demand);
+        let way = Prepared::new(self.tables, &demand);
         let count = self.tables.universe.class(id).map_or(1, |class| class.count);
         let of_pool = |pool| self.tables.fitting(&way, pool).into_iter().map(move |at| (pool, at));
         let all = (0..self.tables.columns.len()).flat_map(of_pool).map(|(pool, at)| {
             let taken = self.taken_of_limits(pool, at, None);
             let column = self.tables.columns.get(pool).and_then(|table| table.columns.get(at));
             let pods = column.map_or(1, |column| way.requests.times_in(&column.room, count).max(1));
-            if self.strategy.frugal_first { Money::from_pico(taken.pico() / i128::from(pods)) } else { taken }
+            if by_pod { Money::from_pico(taken.pico() / i128::from(pods)) } else { taken }
         });
         all.min().unwrap_or(Money::ZERO)
     }

@@ -8,9 +8,11 @@ use berth_scheduling::{NodeTables, Passage, filter_passages};
 use rustc_hash::FxHashMap;
 
 use crate::accelerators::Accelerators;
+use crate::launch_domains::launch_filters;
 use crate::launchable::Launching;
-use crate::limits::largest;
 use crate::options::Options;
+use crate::pool_limits::largest;
+use crate::shares::Shares;
 
 /// What a solve reads and never changes.
 pub(crate) struct Tables<'a> {
@@ -23,6 +25,8 @@ pub(crate) struct Tables<'a> {
     pub(crate) nodes: NodeTables<'a>,
     /// Which types are kept for which pods.
     pub(crate) accelerators: Accelerators,
+    /// How much of the plan may be where.
+    pub(crate) shares: Shares,
     /// By NodePool and resource: the most that a type of its has.
     pub(crate) largest: Vec<Resources>,
     /// Pools of equal weight together, heaviest first.
@@ -31,7 +35,7 @@ pub(crate) struct Tables<'a> {
     pub(crate) has_reserved: bool,
     /// By filter and NodePool: the ways in which nodes pass.
     pub(crate) passages: Vec<Vec<Vec<Passage>>>,
-    /// See [`launch_filters`](crate::domains::launch_filters).
+    /// See [`launch_filters`].
     pub(crate) launch_filters: Vec<Vec<u32>>,
     /// Nodes alike in labels (the hostname aside) and taints have one kind.
     pub(crate) node_kinds: Vec<u32>,
@@ -60,11 +64,12 @@ impl<'a> Tables<'a> {
             options,
             nodes: NodeTables::new(cluster, universe),
             accelerators: Accelerators::new(cluster, universe, &columns, options),
+            shares: Shares::new(cluster, universe, &columns, options),
             largest: columns.iter().map(|table| largest(cluster, table)).collect(),
             pools_by_weight: pools_by_weight(cluster).into(),
             has_reserved: columns.iter().any(|table| !table.reserved.is_clear()),
             passages,
-            launch_filters: crate::domains::launch_filters(universe),
+            launch_filters: launch_filters(universe),
             node_kinds: node_kinds(cluster),
             columns,
         }

@@ -3,26 +3,21 @@
 
 mod spread;
 
-use berth_model::{ClassId, Constraint, MemberKind, Money, Resources, Sym};
+use berth_model::{ClassId, Constraint, MemberKind, Resources, Sym};
 use berth_packing::{BinType, Pattern, Problem};
 use berth_scheduling::{Demand, demands};
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 
+use crate::below::below;
+use crate::domains::KnownDomains;
+use crate::ledger::Ledger;
 use crate::options::Effort;
-use crate::planner::Planner;
 use crate::prepared::{Pins, Prepared};
 use crate::search::{Member, Offers, Purpose, Row, Workload, bound_budget, budget, build};
+use crate::solution::Bound;
 use crate::tables::Tables;
-
-/// What every plan that places the same pods costs at least.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Bound {
-    /// Dollars an hour for new nodes, node cost included.
-    pub cost: Money,
-    /// What plans must keep to and the bound does not count on, in the field's words; none of the others.
-    pub relaxed: Vec<&'static str>,
-}
+use crate::world::World;
 
 /// Classes on each node, how many nodes there are, the pool and column that they are planned on, and their domains.
 type Group = (Vec<(ClassId, u32)>, u32, (usize, usize), Vec<(Sym, Sym)>);
@@ -62,107 +57,28 @@ impl Tables<'_> {
         }
         placed.len() < n_before
     }
-}
-
-impl Planner<'_> {
-    /// Bounds what plans cost that place what this one has placed since `fresh`, and takes it all back.
-    pub(crate) fn bound(&mut self, fresh: berth_model::Mark) -> Bound {
-        let mut placed: FxHashMap<ClassId, u32> = FxHashMap::default();
-        let mut groups: Vec<Group> = Vec::new();
-        for bin in self.ledger.state.bins().iter().filter(|bin| bin.nodes > 0) {
-            groups.push((bin.contents.to_vec(), bin.nodes, (bin.pool, bin.planned), bin.domains.to_vec()));
-            for &(class, each) in &bin.contents {
-                *placed.entry(class).or_default() += each.saturating_mul(bin.nodes);
-            }
-        }
-        for &(class, count) in self.ledger.state.nodes().iter().flat_map(|node| &node.added) {
-            *placed.entry(class).or_default() += count;
-        }
-        self.ledger.state.rollback(fresh);
-        self.ledger.state.forget(fresh);
-        let mut placed: Vec<(ClassId, u32)> = placed.into_iter().collect();
-        placed.sort_unstable();
-        let holds_for_owners = self.tables.drop_held_for_owners(&mut placed);
-
-        // No plan has more than all of it on new nodes.
-        let total =
-            placed.iter().map(|&(class, count)| i128::from(self.ledger.shares.weight(class)) * i128::from(count)).sum();
-        self.set_share_total(total);
-        let mut relaxed = Relaxed { held: holds_for_owners, ..Relaxed::of(self) };
-        let mut rows = RelaxedRows::default();
-        let strictest = |class: ClassId| demands(self.tables.cluster, self.tables.universe, class).pop();
-        let demands: FxHashMap<ClassId, Demand> =
-            placed.iter().filter_map(|&(class, _)| Some((class, strictest(class)?))).collect();
-        for (class, mut count) in placed {
-            // Room held by a Reservation may be drawn from whatever a spread says.
-            let least = if self.tables.cluster.reservations.is_empty() {
-                self.least_in_domains(class, count, &demands)
-            } else {
-                Vec::new()
-            };
-            for ((key, domain), pods) in least {
-                let pins = [(key, domain)];
-                let row = self.relaxed_row(class, pods.min(count), &pins, &mut relaxed);
-                if row.columns.iter().any(|columns| !columns.is_clear()) {
-                    count -= row.count();
-                    rows.add(class, Some((key, domain)), row);
-                }
-            }
-            if count > 0 {
-                let row = self.relaxed_row(class, count, &[], &mut relaxed);
-                rows.add(class, None, row);
-            }
-        }
-        let RelaxedRows { list: rows, of_class } = rows;
-        let offers = Offers::new(self, &rows);
-        let (mut problem, asked) = build(self, &rows, &offers, Purpose::Bounds);
-        self.add_nodes(&mut problem, &asked);
-        let start = groups.into_iter().filter_map(|(contents, nodes, column, domains)| {
-            let mut items: Vec<(u32, u32)> = Vec::with_capacity(contents.len());
-            for (class, each) in contents {
-                let of_domain = domains.iter().find_map(|&domain| of_class.get(&(class, Some(domain))));
-                let any = || of_class.iter().filter(|((of, _), _)| *of == class).map(|(_, row)| row).min();
-                let row = *of_domain.or_else(|| of_class.get(&(class, None))).or_else(any)?;
-                match items.iter_mut().find(|(known, _)| *known == row) {
-                    Some((_, n)) => *n += each,
-                    None => items.push((row, each)),
-                }
-            }
-            items.sort_unstable();
-            let pattern = Pattern { bin: *offers.of.get(&column)?, items };
-            problem.allows(&pattern).then_some((pattern, nodes))
-        });
-        let mut start: Vec<(Pattern, u32)> = start.collect();
-        let workload = Workload::of(&rows);
-        // A bound is the nearer the better the patterns that it begins with, and first fit's are far from those of different pods.
-        if self.tables.options.effort == Effort::Low && workload.is_diverse() {
-            start.extend(berth_packing::search(&problem, &start, budget(Effort::Default, workload)).plan);
-        }
-        let bound = berth_packing::bound(&problem, &start, bound_budget(workload));
-        Bound { cost: below(bound), relaxed: relaxed.names() }
-    }
 
     // A class with all that it could ever be admitted to, in a domain or anywhere.
     fn relaxed_row(&self, class: ClassId, count: u32, pins: &Pins, relaxed: &mut Relaxed) -> Row {
-        let levels = demands(self.tables.cluster, self.tables.universe, class);
+        let levels = demands(self.cluster, self.universe, class);
         let mut columns: Vec<FixedBitSet> =
-            self.tables.columns.iter().map(|table| FixedBitSet::with_capacity(table.columns.len())).collect();
+            self.columns.iter().map(|table| FixedBitSet::with_capacity(table.columns.len())).collect();
         let mut requests = Resources::new();
         let mut ports = Vec::new();
         for demand in &levels {
-            for prepared in Prepared::alternatives(&self.tables, demand) {
+            for prepared in Prepared::alternatives(self, demand) {
                 requests = prepared.requests.clone();
                 ports.clone_from(&prepared.spec.host_ports);
                 let volumes = &prepared.spec.volumes;
                 relaxed.volumes |= !volumes.exclusive_claims.is_empty() || !volumes.disks.is_empty();
                 for (pool, columns) in columns.iter_mut().enumerate() {
-                    if let Some(admission) = prepared.admission(&self.tables, pool, pins) {
+                    if let Some(admission) = prepared.admission(self, pool, pins) {
                         columns.union_with(&admission.columns);
                     }
                 }
             }
         }
-        for (columns, table) in columns.iter_mut().zip(&*self.tables.columns) {
+        for (columns, table) in columns.iter_mut().zip(&*self.columns) {
             table.keep_fitting(columns, &requests);
         }
         relaxed.preferences |= levels.len() > 1;
@@ -171,7 +87,7 @@ impl Planner<'_> {
         let host = last.map(|demand| demand.host.clone()).unwrap_or_default();
         Row {
             requests,
-            weight: self.ledger.shares.weight(class),
+            weight: self.shares.weight(class),
             columns,
             least_weight: 0,
             host: host.into_iter().filter(|constraint| !matches!(constraint, Constraint::Affinity { .. })).collect(),
@@ -180,9 +96,93 @@ impl Planner<'_> {
             members: vec![Member { class, pins: Vec::new(), count }],
         }
     }
+}
 
+/// Bounds what plans cost that place what this one has placed since `fresh`, and takes it all back.
+pub(crate) fn bound(
+    tables: &Tables<'_>,
+    ledger: &mut Ledger,
+    domains: &mut KnownDomains,
+    fresh: berth_model::Mark,
+) -> Bound {
+    let mut placed: FxHashMap<ClassId, u32> = FxHashMap::default();
+    let mut groups: Vec<Group> = Vec::new();
+    for bin in ledger.state.bins().iter().filter(|bin| bin.nodes > 0) {
+        groups.push((bin.contents.to_vec(), bin.nodes, (bin.pool, bin.planned), bin.domains.to_vec()));
+        for &(class, each) in &bin.contents {
+            *placed.entry(class).or_default() += each.saturating_mul(bin.nodes);
+        }
+    }
+    for &(class, count) in ledger.state.nodes().iter().flat_map(|node| &node.added) {
+        *placed.entry(class).or_default() += count;
+    }
+    ledger.state.rollback(fresh);
+    ledger.state.forget(fresh);
+    let mut placed: Vec<(ClassId, u32)> = placed.into_iter().collect();
+    placed.sort_unstable();
+    let holds_for_owners = tables.drop_held_for_owners(&mut placed);
+
+    // No plan has more than all of it on new nodes.
+    let total = placed.iter().map(|&(class, count)| i128::from(tables.shares.weight(class)) * i128::from(count)).sum();
+    ledger.shares.set_total(total);
+    let world = World::new(tables, ledger);
+    let mut relaxed = Relaxed { held: holds_for_owners, ..Relaxed::of(tables) };
+    let mut rows = RelaxedRows::default();
+    let strictest = |class: ClassId| demands(tables.cluster, tables.universe, class).pop();
+    let demands: FxHashMap<ClassId, Demand> =
+        placed.iter().filter_map(|&(class, _)| Some((class, strictest(class)?))).collect();
+    for (class, mut count) in placed {
+        // Room held by a Reservation may be drawn from whatever a spread says.
+        let least = if tables.cluster.reservations.is_empty() {
+            spread::least_in_domains(world, domains, class, count, &demands)
+        } else {
+            Vec::new()
+        };
+        for ((key, domain), pods) in least {
+            let pins = [(key, domain)];
+            let row = tables.relaxed_row(class, pods.min(count), &pins, &mut relaxed);
+            if row.columns.iter().any(|columns| !columns.is_clear()) {
+                count -= row.count();
+                rows.add(class, Some((key, domain)), row);
+            }
+        }
+        if count > 0 {
+            let row = tables.relaxed_row(class, count, &[], &mut relaxed);
+            rows.add(class, None, row);
+        }
+    }
+    let RelaxedRows { list: rows, of_class } = rows;
+    let offers = Offers::new(world, &rows);
+    let (mut problem, asked) = build(world, &rows, &offers, Purpose::Bounds);
+    world.add_nodes(&mut problem, &asked);
+    let start = groups.into_iter().filter_map(|(contents, nodes, column, domains)| {
+        let mut items: Vec<(u32, u32)> = Vec::with_capacity(contents.len());
+        for (class, each) in contents {
+            let of_domain = domains.iter().find_map(|&domain| of_class.get(&(class, Some(domain))));
+            let any = || of_class.iter().filter(|((of, _), _)| *of == class).map(|(_, row)| row).min();
+            let row = *of_domain.or_else(|| of_class.get(&(class, None))).or_else(any)?;
+            match items.iter_mut().find(|(known, _)| *known == row) {
+                Some((_, n)) => *n += each,
+                None => items.push((row, each)),
+            }
+        }
+        items.sort_unstable();
+        let pattern = Pattern { bin: *offers.of.get(&column)?, items };
+        problem.allows(&pattern).then_some((pattern, nodes))
+    });
+    let mut start: Vec<(Pattern, u32)> = start.collect();
+    let workload = Workload::of(&rows);
+    // A bound is the nearer the better the patterns that it begins with, and first fit's are far from those of different pods.
+    if tables.options.effort == Effort::Low && workload.is_diverse() {
+        start.extend(berth_packing::search(&problem, &start, budget(Effort::Default, workload)).plan);
+    }
+    let bound = berth_packing::bound(&problem, &start, bound_budget(workload));
+    Bound { cost: below(bound), relaxed: relaxed.names() }
+}
+
+impl World<'_> {
     // Existing nodes: they cost nothing, and take whoever fits.
-    fn add_nodes(&self, problem: &mut Problem, asked: &[berth_model::ResourceId]) {
+    fn add_nodes(self, problem: &mut Problem, asked: &[berth_model::ResourceId]) {
         let mut known: FxHashMap<Vec<i64>, usize> = FxHashMap::default();
         for node in self.ledger.state.nodes() {
             let mut free = node.free.clone();
@@ -243,13 +243,13 @@ struct Relaxed {
 }
 
 impl Relaxed {
-    fn of(planner: &Planner<'_>) -> Self {
-        let weights = || planner.tables.cluster.node_pools.iter().map(|pool| pool.weight);
+    fn of(tables: &Tables<'_>) -> Self {
+        let weights = || tables.cluster.node_pools.iter().map(|pool| pool.weight);
         Relaxed {
             weights: weights().min() != weights().max(),
-            min_values: planner.tables.cluster.node_pools.iter().any(has_min_values),
-            nodes: !planner.tables.cluster.nodes.is_empty(),
-            shares: !planner.ledger.shares.is_empty() && !planner.bounds_count_shares(),
+            min_values: tables.cluster.node_pools.iter().any(has_min_values),
+            nodes: !tables.cluster.nodes.is_empty(),
+            shares: !tables.shares.is_empty() && !tables.bounds_count_shares(),
             ..Relaxed::default()
         }
     }
@@ -274,11 +274,4 @@ impl Relaxed {
         ];
         all.into_iter().filter(|(is_there, _)| *is_there).map(|(_, name)| name).collect()
     }
-}
-
-/// A little below a number of dollars, for what floats lose.
-#[expect(clippy::cast_possible_truncation, reason = "checked to be in range")]
-pub(crate) fn below(dollars: f64) -> Money {
-    let micro = (dollars * (1.0 - 1e-9) * 1e6).floor();
-    if micro > 0.0 && micro < 1e15 { Money::from_pico(micro as i128 * 1_000_000) } else { Money::ZERO }
 }

@@ -5,7 +5,9 @@ use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 
 use super::rows::Row;
-use crate::planner::Planner;
+
+use crate::tables::Tables;
+use crate::world::World;
 
 /// A column of a pool.
 #[derive(Clone, Debug)]
@@ -30,7 +32,7 @@ pub(crate) struct Offers {
 }
 
 impl Offers {
-    pub(crate) fn new(planner: &Planner<'_>, rows: &[Row]) -> Self {
+    pub(crate) fn new(world: World<'_>, rows: &[Row]) -> Self {
         // Rows alike in what admits them are one group: there are few.
         let mut groups: FxHashMap<(&[FixedBitSet], u32), usize> = FxHashMap::default();
         let mut members: Vec<FixedBitSet> = Vec::new();
@@ -48,30 +50,29 @@ impl Offers {
             groups.into_iter().map(|((columns, weight), group)| (group, columns, weight)).collect();
         groups.sort_unstable_by_key(|(group, ..)| *group);
 
-        let mut found = all(planner, &groups);
+        let mut found = all(world, &groups);
         // Without pods that ask for accelerators nobody may open what is kept for these.
-        if !rows.iter().any(|row| planner.tables.accelerators.are_in(&row.requests)) {
-            found.retain(|offer| !planner.tables.accelerators.is_kept(offer.pool, offer.column));
+        if !rows.iter().any(|row| world.tables.accelerators.are_in(&row.requests)) {
+            found.retain(|offer| !world.tables.accelerators.is_kept(offer.pool, offer.column));
         }
         found.sort_by_key(|offer| (offer.cost, offer.list_price, offer.pool, offer.column));
         let mut kept = Offers { offers: Vec::new(), of: FxHashMap::default() };
-        let limited: Vec<bool> =
-            (0..planner.tables.columns.len()).map(|pool| planner.tables.is_limited(pool)).collect();
+        let limited: Vec<bool> = (0..world.tables.columns.len()).map(|pool| world.tables.is_limited(pool)).collect();
         let is_limited = |offer: &Offer| limited.get(offer.pool) == Some(&true);
         for offer in found {
             let stands_for_it = |known: &Offer| {
                 known.slot.is_none_or(|slot| offer.slot == Some(slot))
                     && (!is_limited(known)
-                        || planner
+                        || world
                             .tables
                             .capacity(known.pool, known.column)
-                            .zip(planner.tables.capacity(offer.pool, offer.column))
+                            .zip(world.tables.capacity(offer.pool, offer.column))
                             .is_some_and(|(known_capacity, capacity)| {
                                 known.pool == offer.pool && known_capacity.fits(capacity)
                             }))
-                    && planner.draws_no_more(known, &offer)
-                    && (!planner.tables.accelerators.is_kept(known.pool, known.column)
-                        || planner.tables.accelerators.is_kept(offer.pool, offer.column))
+                    && world.tables.draws_no_more(known, &offer)
+                    && (!world.tables.accelerators.is_kept(known.pool, known.column)
+                        || world.tables.accelerators.is_kept(offer.pool, offer.column))
                     && offer.groups.is_subset(&known.groups)
                     && offer.room.fits(&known.room)
             };
@@ -98,23 +99,23 @@ impl Offers {
     }
 }
 
-impl Planner<'_> {
+impl Tables<'_> {
     // Whether an offer counts in no share that another does not count in.
     fn draws_no_more(&self, offer: &Offer, other: &Offer) -> bool {
-        let of_other = self.ledger.shares.cells_of(other.pool, other.column);
-        self.ledger.shares.cells_of(offer.pool, offer.column).iter().all(|cell| of_other.contains(cell))
+        let of_other = self.shares.cells_of(other.pool, other.column);
+        self.shares.cells_of(offer.pool, offer.column).iter().all(|cell| of_other.contains(cell))
     }
 }
 
 // Every column that may be had, with the groups that it may take.
-fn all(planner: &Planner<'_>, groups: &[(usize, &[FixedBitSet], u32)]) -> Vec<Offer> {
+fn all(world: World<'_>, groups: &[(usize, &[FixedBitSet], u32)]) -> Vec<Offer> {
     let mut out = Vec::new();
-    for (pool, table) in planner.tables.columns.iter().enumerate() {
-        let Some(definition) = planner.tables.cluster.node_pools.get(pool).filter(|pool| pool.refusal.is_none()) else {
+    for (pool, table) in world.tables.columns.iter().enumerate() {
+        let Some(definition) = world.tables.cluster.node_pools.get(pool).filter(|pool| pool.refusal.is_none()) else {
             continue;
         };
         for (at, column) in table.columns.iter().enumerate() {
-            if column.slots.is_some_and(|slot| planner.ledger.state.free_slots(slot) == 0) {
+            if column.slots.is_some_and(|slot| world.ledger.state.free_slots(slot) == 0) {
                 continue;
             }
             let is_reserved = table.reserved.contains(at);
@@ -132,7 +133,7 @@ fn all(planner: &Planner<'_>, groups: &[(usize, &[FixedBitSet], u32)]) -> Vec<Of
             out.push(Offer {
                 pool,
                 column: at,
-                cost: column.price + planner.tables.options.node_cost,
+                cost: column.price + world.tables.options.node_cost,
                 list_price: column.list_price,
                 slot: column.slots,
                 room: column.room.clone(),
