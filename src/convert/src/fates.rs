@@ -1,9 +1,11 @@
 //! What becomes of each pod that is there, and how many pods each workload has.
 
-use crate::add_pod::PodRecord;
-use crate::builder::{Drafts, Expansion, FxIndexSet};
+use crate::draft::Drafts;
 use crate::existing::ExistingNodes;
+use crate::maps::FxIndexSet;
 use crate::operating;
+use crate::options::Expansion;
+use crate::pod_record::PodRecord;
 use crate::reservation::ReservationRecord;
 use crate::workloads::{Children, Owner, OwnerKind, WorkloadKind, Workloads};
 

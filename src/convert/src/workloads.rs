@@ -7,6 +7,8 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rustc_hash::{FxBuildHasher, FxHashSet};
 
+use crate::options::Replicas;
+
 /// Kinds whose objects stand for pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum WorkloadKind {
@@ -17,6 +19,16 @@ pub(crate) enum WorkloadKind {
     DaemonSet,
     Job,
     CronJob,
+}
+
+/// What a HorizontalPodAutoscaler keeps.
+#[derive(Clone)]
+pub(crate) struct Autoscaler {
+    /// Kind, namespace and name of the workload.
+    pub(crate) target: (WorkloadKind, Sym, Sym),
+    pub(crate) replicas: u32,
+    /// Which number of the autoscaler's that is.
+    pub(crate) which: Replicas,
 }
 
 /// The kind of a controller.
