@@ -2,13 +2,13 @@
 
 use std::rc::Rc;
 
-use berth_model::{Constraint, CounterId, Money, Resources, host_allowance};
+use berth_model::{ColumnId, Constraint, CounterId, Money, PoolId, Resources, host_allowance};
 
 use crate::caches::Caches;
 use crate::ledger::Ledger;
 use crate::packing::Packing;
 use crate::prepared::Scope;
-use crate::tables::Tables;
+use crate::tables::{PoolColumn, Tables};
 use crate::world::World;
 
 /// How many of the latest groups are asked whether growing them is cheaper than a new node.
@@ -16,8 +16,8 @@ const GROWTH_CANDIDATES: usize = 32;
 
 /// A way to get room: a new node, or a larger type for nodes already planned.
 pub(crate) struct Choice {
-    pool: usize,
-    column: usize,
+    pool: PoolId,
+    column: ColumnId,
     /// The group that grows; `None` opens new nodes.
     bin: Option<usize>,
     /// Pods a node takes.
@@ -29,6 +29,10 @@ pub(crate) struct Choice {
 }
 
 impl Choice {
+    fn at(&self) -> PoolColumn {
+        PoolColumn { pool: self.pool, column: self.column }
+    }
+
     // What a pod costs this way, then the smaller total, then a fixed order.
     fn order(&self, other: &Choice) -> std::cmp::Ordering {
         let mine = self.cost.pico().saturating_mul(i128::from(other.shared_by));
@@ -66,22 +70,22 @@ impl World<'_> {
     fn affordable(self, scope: &Scope<'_>, choice: &Choice, pods: u32) -> u32 {
         let instead = choice.bin.and_then(|bin| self.ledger.state.bins().get(bin));
         let allowance = self.allowance(choice.pool, choice.column, instead.map(|bin| bin.planned));
-        let column = self.tables.columns.get(choice.pool).and_then(|table| table.columns.get(choice.column));
-        let slots = column.and_then(|column| column.slots).map_or(u32::MAX, |slot| self.ledger.state.free_slots(slot));
+        let column = self.tables.column(choice.at());
+        let slots = column.slots.map_or(u32::MAX, |slot| self.ledger.state.free_slots(slot));
         let nodes = allowance.min(slots).min(instead.map_or(u32::MAX, |bin| bin.nodes));
-        self.nodes_joined_within_shares(scope.class, (choice.pool, choice.column), instead, pods, nodes)
+        self.nodes_joined_within_shares(scope.class, choice.at(), instead, pods, nodes)
     }
 }
 
 impl Packing<'_, '_> {
-    // Gets room for money, or for free from reservations: new nodes, or larger types for planned ones.
+    /// Gets room for money, or for free from reservations: new nodes, or larger types for planned ones.
     pub(crate) fn buy(
         &self,
         ledger: &mut Ledger,
         caches: &mut Caches<'_>,
         scope: &Scope<'_>,
         count: u32,
-        pools: &[usize],
+        pools: &[PoolId],
         reserved: bool,
     ) -> u32 {
         let mut left = count;
@@ -101,7 +105,7 @@ impl Packing<'_, '_> {
         count - left
     }
 
-    // Takes the best of the choices that works; returns pods a node and nodes.
+    /// Takes the best of the choices that works; returns pods a node and nodes.
     pub(crate) fn take_best(
         &self,
         ledger: &mut Ledger,
@@ -130,8 +134,7 @@ impl Packing<'_, '_> {
                     return Some((pods, nodes));
                 }
                 // Only minValues can refuse the full number and accept fewer.
-                let has_min_values =
-                    self.tables.columns.get(choice.pool).is_some_and(|table| !table.min_values.is_empty());
+                let has_min_values = !self.tables.table(choice.pool).min_values.is_empty();
                 if has_min_values && nodes > 1 && self.take(ledger, caches, scope, &choice, pods, 1).is_some() {
                     return Some((pods, 1));
                 }
@@ -182,14 +185,14 @@ impl Packing<'_, '_> {
         scope.requests().times_in(&ledger.remaining, u32::MAX).max(count).max(1)
     }
 
-    // The new nodes that could take pods of a demand.
+    /// The new nodes that could take pods of a demand.
     pub(crate) fn new_nodes(
         &self,
         ledger: &mut Ledger,
         caches: &mut Caches<'_>,
         scope: &Scope<'_>,
         count: u32,
-        pools: &[usize],
+        pools: &[PoolId],
         reserved: bool,
     ) -> Vec<Choice> {
         let mut choices = Vec::new();
@@ -204,68 +207,57 @@ impl Packing<'_, '_> {
                 host_allowance(&berth_model::HostCounts::default(), &scope.host, first)
             };
             let hosts = if scope.spec().excludes_its_like() { hosts.min(1) } else { hosts };
-            let mut candidates: Vec<usize> = Vec::new();
-            match self.tables.columns.get(pool) {
-                Some(table) if reserved => {
-                    candidates.extend(admission.columns.intersection(&table.reserved).filter(|&at| {
-                        let slots = table.columns.get(at).and_then(|column| column.slots);
-                        slots.is_none_or(|slot| ledger.state.free_slots(slot) > 0)
-                    }));
-                }
-                Some(_) => {
-                    let known = scope.narrowed.frontiers.get(pool).and_then(|known| known.get()).cloned();
-                    let frontier = known.unwrap_or_else(|| {
-                        let mut columns = admission.columns.clone();
-                        if let Some(table) = self.tables.columns.get(pool) {
-                            columns.difference_with(&table.reserved);
-                        }
-                        if let Some(kept) = self.tables.accelerators.kept_from(scope.class, pool) {
-                            columns.difference_with(kept);
-                        }
-                        let frontier = caches.frontier(self.tables, pool, columns);
-                        if let Some(known) = scope.narrowed.frontiers.get(pool) {
-                            let _ = known.set(Rc::clone(&frontier));
-                        }
-                        frontier
-                    });
-                    let node_cost = self.tables.options.node_cost.dollars();
-                    let mut likely = Vec::new();
-                    frontier.candidates(
-                        scope.requests(),
-                        hosts.min(sharers),
-                        node_cost,
-                        &mut caches.scratch,
-                        &mut likely,
-                    );
-                    // Where the likely ones may be out of reach, all must be asked.
-                    let may_fail = |at: &usize| {
-                        let column = self.tables.columns.get(pool).and_then(|table| table.columns.get(*at));
-                        column.is_none_or(|column| column.slots.is_some())
-                            || self.tables.is_limited(pool) && self.world(ledger).allowance(pool, *at, None) == 0
-                            || !self.tables.shares.is_empty()
-                    };
-                    let has_min_values =
-                        self.tables.columns.get(pool).is_some_and(|table| !table.min_values.is_empty());
-                    let asks_all = has_min_values || (self.strategy.spares_limits && self.tables.is_limited(pool));
-                    if asks_all || likely.is_empty() || likely.iter().any(may_fail) {
-                        candidates.extend(&frontier.columns);
-                    } else {
-                        candidates = likely;
+            let table = self.tables.table(pool);
+            let mut candidates: Vec<ColumnId> = Vec::new();
+            if reserved {
+                candidates.extend(admission.columns.intersection(&table.reserved).map(ColumnId::new).filter(|&at| {
+                    let slots = table.column(at).slots;
+                    slots.is_none_or(|slot| ledger.state.free_slots(slot) > 0)
+                }));
+            } else {
+                let known = scope.narrowed.frontiers.get(pool.index()).and_then(|known| known.get()).cloned();
+                let frontier = known.unwrap_or_else(|| {
+                    let mut columns = admission.columns.clone();
+                    columns.difference_with(&table.reserved);
+                    if let Some(kept) = self.tables.accelerators.kept_from(scope.class, pool) {
+                        columns.difference_with(kept);
                     }
+                    let frontier = caches.frontier(self.tables, pool, columns);
+                    if let Some(known) = scope.narrowed.frontiers.get(pool.index()) {
+                        let _ = known.set(Rc::clone(&frontier));
+                    }
+                    frontier
+                });
+                let node_cost = self.tables.options.node_cost.dollars();
+                let mut likely = Vec::new();
+                frontier.candidates(scope.requests(), hosts.min(sharers), node_cost, &mut caches.scratch, &mut likely);
+                // Where the likely ones may be out of reach, all must be asked.
+                let may_fail = |at: &ColumnId| {
+                    table.column(*at).slots.is_some()
+                        || self.tables.is_limited(pool) && self.world(ledger).allowance(pool, *at, None) == 0
+                        || !self.tables.shares.is_empty()
+                };
+                let has_min_values = !table.min_values.is_empty();
+                let asks_all = has_min_values || (self.strategy.spares_limits && self.tables.is_limited(pool));
+                if asks_all || likely.is_empty() || likely.iter().any(may_fail) {
+                    candidates.extend(&frontier.columns);
+                } else {
+                    candidates = likely;
                 }
-                None => continue,
             }
-            let Some(table) = self.tables.columns.get(pool) else { continue };
             if self.strategy.leaves_room
                 && let Some(all) = self.tables.room_for_followers(scope)
             {
-                let mut roomy: Vec<usize> =
-                    if reserved { candidates.clone() } else { admission.columns.ones().collect() };
+                let mut roomy: Vec<ColumnId> =
+                    if reserved { candidates.clone() } else { ColumnId::of(&admission.columns).collect() };
                 roomy.retain(|&at| {
-                    let holds = |column: &berth_model::Column| all.fits(&column.room);
-                    table.columns.get(at).is_some_and(holds)
-                        && table.reserved.contains(at) == reserved
-                        && self.tables.accelerators.kept_from(scope.class, pool).is_none_or(|kept| !kept.contains(at))
+                    all.fits(&table.column(at).room)
+                        && table.is_reserved(at) == reserved
+                        && self
+                            .tables
+                            .accelerators
+                            .kept_from(scope.class, pool)
+                            .is_none_or(|kept| !kept.contains(at.index()))
                 });
                 // A slot that is too small is left to others.
                 if reserved || !roomy.is_empty() {
@@ -273,14 +265,18 @@ impl Packing<'_, '_> {
                 }
             }
             for at in candidates {
-                let Some(column) = table.columns.get(at) else { continue };
+                let column = table.column(at);
                 let pods = scope.requests().times_in(&column.room, u32::MAX).min(hosts);
                 let pods = match pods {
                     0 => 0,
                     // Beyond what is to be placed, more would change nothing but the price a pod.
                     pods if self.tables.shares.is_empty() => pods,
-                    pods => match self.world(ledger).pods_within_shares(scope.class, (pool, at), None, pods.min(count))
-                    {
+                    pods => match self.world(ledger).pods_within_shares(
+                        scope.class,
+                        PoolColumn { pool, column: at },
+                        None,
+                        pods.min(count),
+                    ) {
                         within if within == pods.min(count) => pods,
                         within => within,
                     },
@@ -300,8 +296,8 @@ impl Packing<'_, '_> {
     fn cost_to_open(
         &self,
         ledger: &Ledger,
-        pool: usize,
-        at: usize,
+        pool: PoolId,
+        at: ColumnId,
         column: &berth_model::Column,
         reserved: bool,
     ) -> Money {
@@ -316,17 +312,17 @@ impl Packing<'_, '_> {
     }
 
     // The larger types that planned nodes could grow to.
-    fn growths(&self, ledger: &Ledger, scope: &Scope<'_>, count: u32, pools: &[usize]) -> Vec<Choice> {
+    fn growths(&self, ledger: &Ledger, scope: &Scope<'_>, count: u32, pools: &[PoolId]) -> Vec<Choice> {
         let mut choices = Vec::new();
         let sharers = self.sharers(ledger, scope, count);
         let candidates = ledger.state.bins().iter().enumerate().rev().filter(|(_, bin)| {
             pools.contains(&bin.pool)
                 && bin.nodes > 0
-                && self.tables.columns.get(bin.pool).is_some_and(|table| !table.reserved.contains(bin.planned))
+                && !self.tables.table(bin.pool).is_reserved(bin.planned)
                 && scope.pins.iter().all(|&(key, value)| bin.domain(key).is_none_or(|known| known == value))
         });
         for (index, bin) in candidates.take(GROWTH_CANDIDATES) {
-            let Some(table) = self.tables.columns.get(bin.pool) else { continue };
+            let table = self.tables.table(bin.pool);
             let Some(admission) = scope.admission(bin.pool) else { continue };
             let allowance = self.world(ledger).allowance_on_bin(bin, scope);
             if allowance == 0 {
@@ -334,14 +330,17 @@ impl Packing<'_, '_> {
             }
             let at = table.cheapest_paid(&admission.columns, &bin.columns, scope.requests(), &bin.used);
             let Some(at) = at else { continue };
-            let (Some(column), Some(planned)) = (table.columns.get(at), table.columns.get(bin.planned)) else {
-                continue;
-            };
+            let (column, planned) = (table.column(at), table.column(bin.planned));
             let pods = scope.requests().times_beside(&bin.used, &column.room, u32::MAX).min(allowance);
             let pods = match pods {
                 0 => 0,
                 pods if self.tables.shares.is_empty() => pods,
-                pods => self.world(ledger).pods_within_shares(scope.class, (bin.pool, at), Some(bin), pods.min(count)),
+                pods => self.world(ledger).pods_within_shares(
+                    scope.class,
+                    PoolColumn { pool: bin.pool, column: at },
+                    Some(bin),
+                    pods.min(count),
+                ),
             };
             if pods == 0 {
                 continue;

@@ -4,7 +4,7 @@
 use std::cell::OnceCell;
 use std::rc::Rc;
 
-use berth_model::ClassId;
+use berth_model::{ClassId, PoolId};
 use berth_scheduling::demands;
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
@@ -18,7 +18,7 @@ use crate::tables::Tables;
 /// What was worked out once and may be asked again.
 pub(crate) struct Caches<'a> {
     /// The columns that are no dearer than any with as much room, by pool and admitted columns.
-    frontiers: FxHashMap<(usize, FixedBitSet), Rc<Frontier>>,
+    frontiers: FxHashMap<(PoolId, FixedBitSet), Rc<Frontier>>,
     /// Nodes whose claims could list what minValues asks for within limits, or not.
     pub(crate) listings: Listings,
     /// By class: the weight of the heaviest NodePool that may take it on paid capacity.
@@ -84,14 +84,13 @@ impl<'a> Caches<'a> {
     }
 
     /// The frontier of a pool's columns, worked out once for each set.
-    pub(crate) fn frontier(&mut self, tables: &Tables<'_>, pool: usize, columns: FixedBitSet) -> Rc<Frontier> {
+    pub(crate) fn frontier(&mut self, tables: &Tables<'_>, pool: PoolId, columns: FixedBitSet) -> Rc<Frontier> {
         if let Some(known) = self.frontiers.get(&(pool, columns.clone())) {
             return Rc::clone(known);
         }
         let keeps_all = tables.keeps_all(pool);
-        let frontier =
-            tables.columns.get(pool).map(|table| Frontier::new(table, &columns, keeps_all, !tables.shares.is_empty()));
-        let frontier = Rc::new(frontier.unwrap_or_default());
+        let frontier = Frontier::new(tables.table(pool), &columns, keeps_all, !tables.shares.is_empty());
+        let frontier = Rc::new(frontier);
         self.frontiers.insert((pool, columns), Rc::clone(&frontier));
         frontier
     }

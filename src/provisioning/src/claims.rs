@@ -3,17 +3,19 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use berth_model::{Bin, ClassId, ColumnTable, Constraint, CounterId, NodeState, Requirement, Requirements, Sym};
+use berth_model::{
+    Bin, ClassId, ColumnId, ColumnTable, Constraint, CounterId, NodeState, PoolId, Requirement, Requirements, Sym,
+};
 use fixedbitset::FixedBitSet;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::domains::KnownDomains;
 use crate::solution::{Came, Claims, NodePlan, Solution, Unschedulable};
-use crate::tables::Tables;
+use crate::tables::{PoolColumn, Tables};
 use crate::world::World;
 
 /// A pool, a set of its columns, and the planned one.
-type ListKey = (usize, FixedBitSet, usize);
+type ListKey = (PoolId, FixedBitSet, ColumnId);
 
 /// What many groups share.
 #[derive(Default)]
@@ -21,7 +23,7 @@ struct Shared {
     /// By pool, columns and planned column: the types that a claim lists, and their columns.
     lists: FxHashMap<ListKey, (Arc<[u32]>, FixedBitSet)>,
     /// By pool and planned column: the columns that limits and finite supplies leave in its place.
-    instead: FxHashMap<(usize, usize), FixedBitSet>,
+    instead: FxHashMap<PoolColumn, FixedBitSet>,
     /// Labels that NodePools leave free and pods are spread over, with their domains.
     spread_over: Vec<(Sym, Rc<[Sym]>)>,
 }
@@ -37,16 +39,16 @@ impl Tables<'_> {
         spread_over: &[(Sym, Rc<[Sym]>)],
     ) -> Requirements {
         let (symbols, keys) = (&self.cluster.symbols, &self.cluster.well_known);
-        let Some(pool) = self.cluster.node_pools.get(bin.pool) else { return Requirements::new() };
+        let Some(pool) = self.definition(bin.pool) else { return Requirements::new() };
         let mut requirements = pool.requirements.clone();
         requirements.add_all(&bin.open, symbols);
-        let planned = table.columns.get(bin.planned);
-        let on_slot = planned.filter(|_| table.reserved.contains(bin.planned));
+        let planned = table.column(bin.planned);
+        let on_slot = Some(planned).filter(|_| table.is_reserved(bin.planned));
         for key in [keys.zone, keys.capacity_type, keys.os, keys.arch] {
             let mut values: Vec<Sym> = Vec::new();
             for (value, columns) in table.values(key) {
                 let is_named = match on_slot {
-                    Some(_) => columns.contains(bin.planned),
+                    Some(_) => columns.contains(bin.planned.index()),
                     None => !columns.is_disjoint(listed),
                 };
                 if is_named {
@@ -88,7 +90,7 @@ impl World<'_> {
         let mut shared = Shared { spread_over: spread_over_free_labels(self, domains), ..Shared::default() };
         let mut used = vec![0_u32; self.tables.cluster.slots.len()];
         for bin in self.ledger.state.bins().iter().filter(|bin| bin.nodes > 0) {
-            let Some(claims) = self.claims(bin, &mut shared) else { continue };
+            let claims = self.claims(bin, &mut shared);
             if let Some(used) = claims.slots.and_then(|slot| used.get_mut(slot.index())) {
                 *used += claims.count;
             }
@@ -104,15 +106,17 @@ impl World<'_> {
         solution
     }
 
-    fn claims(self, bin: &Bin, shared: &mut Shared) -> Option<Claims> {
-        let table = self.tables.columns.get(bin.pool)?;
-        let planned = table.columns.get(bin.planned)?;
-        let is_planned_listed = bin.columns.contains(bin.planned) && !table.reserved.contains(bin.planned);
-        let instead =
-            shared.instead.entry((bin.pool, bin.planned)).or_insert_with(|| self.instead(bin.pool, table, bin.planned));
+    fn claims(self, bin: &Bin, shared: &mut Shared) -> Claims {
+        let table = self.tables.table(bin.pool);
+        let planned = table.column(bin.planned);
+        let is_planned_listed = bin.columns.contains(bin.planned.index()) && !table.is_reserved(bin.planned);
+        let instead = shared
+            .instead
+            .entry(PoolColumn { pool: bin.pool, column: bin.planned })
+            .or_insert_with(|| self.instead(bin.pool, table, bin.planned));
         let mut listed = bin.columns.clone();
         listed.intersect_with(instead);
-        listed.set(bin.planned, is_planned_listed);
+        listed.set(bin.planned.index(), is_planned_listed);
         if !self.can_list(table, bin, &listed) {
             self.widen(table, bin, &mut listed);
         }
@@ -120,14 +124,14 @@ impl World<'_> {
             shared.lists.entry((bin.pool, listed, bin.planned)).or_insert_with_key(|(_, listed, _)| {
                 let listed = self.launchable(table, bin, listed);
                 let mut seen = FxHashSet::default();
-                let columns = listed.ones().filter_map(|at| table.columns.get(at));
+                let columns = ColumnId::of(&listed).map(|at| table.column(at));
                 (columns.map(|column| column.instance_type).filter(|&known| seen.insert(known)).collect(), listed)
             });
         let mut requests = bin.used.clone();
         requests.add(&planned.daemons);
-        Some(Claims {
+        Claims {
             count: bin.nodes,
-            node_pool: bin.pool,
+            node_pool: bin.pool.index(),
             instance_type: planned.instance_type,
             zone: planned.zone,
             capacity_type: planned.capacity_type,
@@ -138,7 +142,7 @@ impl World<'_> {
             requirements: Arc::new(self.tables.requirements(table, bin, listed, &shared.spread_over)),
             requests,
             contents: bin.contents.to_vec(),
-        })
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Pods join planned nodes, new ones are opened, and nodes are planned on other columns.
 
-use berth_model::{Bin, Resources};
+use berth_model::{Bin, ColumnId, PoolId, Resources};
 use smallvec::SmallVec;
 
 use crate::join::Join;
@@ -31,10 +31,9 @@ impl Ledger {
     }
 
     // Moves the ledger and the limits from one planned column to another.
-    fn replan(&mut self, tables: &Tables<'_>, pool: usize, before: usize, planned: usize, nodes: u32) {
-        let columns = tables.columns.get(pool).map_or(&[][..], |table| &table.columns);
-        let slots = |at: usize| columns.get(at).and_then(|column| column.slots);
-        let (old, new) = (slots(before), slots(planned));
+    fn replan(&mut self, tables: &Tables<'_>, pool: PoolId, before: ColumnId, planned: ColumnId, nodes: u32) {
+        let table = tables.table(pool);
+        let (old, new) = (table.column(before).slots, table.column(planned).slots);
         if let Some(slot) = old {
             self.state.return_slots(slot, nodes);
         }
@@ -51,17 +50,15 @@ impl Ledger {
     }
 
     /// Plans another column for a whole group; its contents stay.
-    pub(crate) fn move_bin(&mut self, tables: &Tables<'_>, index: usize, planned: usize) {
+    pub(crate) fn move_bin(&mut self, tables: &Tables<'_>, index: usize, planned: ColumnId) {
         let Some(bin) = self.state.bins().get(index) else { return };
         let (pool, before, nodes) = (bin.pool, bin.planned, bin.nodes);
         if before == planned {
             return;
         }
         self.replan(tables, pool, before, planned, nodes);
-        let room =
-            tables.columns.get(pool).and_then(|table| table.columns.get(planned)).map(|column| column.room.clone());
         let Some(used) = self.state.bins().get(index).map(|bin| bin.used.clone()) else { return };
-        let mut slack = room.unwrap_or_default();
+        let mut slack = tables.table(pool).column(planned).room.clone();
         slack.subtract(&used);
         self.state.set_bin_room(index, planned, used, slack);
     }
@@ -90,14 +87,14 @@ impl Ledger {
     pub(crate) fn open(
         &mut self,
         tables: &Tables<'_>,
-        pool: usize,
-        planned: usize,
+        pool: PoolId,
+        planned: ColumnId,
         nodes: u32,
         scope: &Scope<'_>,
         pods: u32,
     ) -> bool {
-        let Some(table) = tables.columns.get(pool) else { return false };
-        let Some(column) = table.columns.get(planned) else { return false };
+        let table = tables.table(pool);
+        let column = table.column(planned);
         let slots = column.slots;
         let empty = Bin {
             pool,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use berth_model::{ClassId, Cluster, Column, ColumnTable, Money, ResourceId, Resources, Universe};
+use berth_model::{ClassId, Cluster, Column, ColumnId, ColumnTable, Money, PoolId, ResourceId, Resources, Universe};
 use berth_scheduling::{demands, reasons};
 use fixedbitset::FixedBitSet;
 
@@ -66,15 +66,15 @@ pub fn consider(
     planner.ledger.count_taken(&planner.tables, taken, class);
     let ways = Prepared::alternatives(&planner.tables, &demand);
     let world = World::new(&planner.tables, &planner.ledger);
-    (0..cluster.node_pools.len()).map(|pool| considered(world, &mut planner.caches.domains, &ways, pool)).collect()
+    planner.tables.pools().map(|pool| considered(world, &mut planner.caches.domains, &ways, pool)).collect()
 }
 
 impl World<'_> {
     // The limits that the column needs which needs least beyond them, in shares of the limits.
-    fn raised(self, pool: usize, columns: &[usize]) -> Option<Raised> {
-        let definition = self.tables.cluster.node_pools.get(pool)?;
+    fn raised(self, pool: PoolId, columns: &[ColumnId]) -> Option<Raised> {
+        let definition = self.tables.definition(pool)?;
         let (used, nodes) = self.ledger.state.pool_use(pool)?;
-        let needs = |column: usize| {
+        let needs = |column: ColumnId| {
             let capacity = self.tables.capacity(pool, column)?;
             let nodes = i64::try_from(nodes).unwrap_or(i64::MAX).saturating_add(1);
             let of_nodes = definition.node_limit.map(|limit| (None, i64::from(limit), nodes));
@@ -99,15 +99,15 @@ impl World<'_> {
     }
 }
 
-fn considered(world: World<'_>, domains: &mut KnownDomains, ways: &[Prepared<'_>], pool: usize) -> Considered {
-    let n_columns = world.tables.columns.get(pool).map_or(0, |table| table.columns.len());
+fn considered(world: World<'_>, domains: &mut KnownDomains, ways: &[Prepared<'_>], pool: PoolId) -> Considered {
+    let table = world.tables.table(pool);
+    let n_columns = table.columns.len();
     let offerings = u32::try_from(n_columns).unwrap_or(u32::MAX);
     let whole = |reason: String| {
         let reasons = vec![Refusal { reason, count: 0 }];
-        Considered { node_pool: pool, offerings, open: 0, reasons, smaller: None, raised: None }
+        Considered { node_pool: pool.index(), offerings, open: 0, reasons, smaller: None, raised: None }
     };
-    let Some((definition, demand)) = world.tables.cluster.node_pools.get(pool).zip(ways.first().map(|way| &way.demand))
-    else {
+    let Some((definition, demand)) = world.tables.definition(pool).zip(ways.first().map(|way| &way.demand)) else {
         return whole(String::new());
     };
     if let Some(refusal) = &definition.refusal {
@@ -121,12 +121,11 @@ fn considered(world: World<'_>, domains: &mut KnownDomains, ways: &[Prepared<'_>
     }
     let in_domains = ways.first().map(|way| columns_in_open_domains(world, domains, way, pool)).unwrap_or_default();
     let (mut open, mut counts) = (0, BTreeMap::<String, u32>::new());
-    let Some(table) = world.tables.columns.get(pool) else { return whole(String::new()) };
-    for (at, column) in table.columns.iter().enumerate() {
+    for (at, _) in table.with_ids() {
         // Where there are several ways, the one that comes furthest.
-        let alone = ways.iter().map(|way| world.obstacle_alone(way, pool, table, at, column));
+        let alone = ways.iter().map(|way| world.obstacle_alone(way, pool, at));
         let furthest = alone.reduce(|a, b| if a.is_none() || b.is_none() { None } else { a.max(b) }).flatten();
-        let topology = in_domains.iter().find(|(columns, _)| !columns.contains(at)).map(|(_, reason)| *reason);
+        let topology = in_domains.iter().find(|(columns, _)| !columns.contains(at.index())).map(|(_, reason)| *reason);
         match furthest.map(|(_, reason)| reason).or_else(|| topology.map(str::to_owned)) {
             None => open += 1,
             Some(reason) => *counts.entry(reason).or_default() += 1,
@@ -135,20 +134,18 @@ fn considered(world: World<'_>, domains: &mut KnownDomains, ways: &[Prepared<'_>
     let mut reasons: Vec<Refusal> = counts.into_iter().map(|(reason, count)| Refusal { reason, count }).collect();
     reasons.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.reason.cmp(&b.reason)));
     let but_for = |waived: Waived| {
-        let is_open = |at: &usize| {
-            let column = table.columns.get(*at);
-            let is_waived = |way| column.map(|c| world.obstacle_but_for(Some(waived), way, pool, table, *at, c));
-            in_domains.iter().all(|(columns, _)| columns.contains(*at))
-                && ways.iter().any(|way| is_waived(way) == Some(None))
+        let is_open = |&at: &ColumnId| {
+            let is_waived = |way| world.obstacle_but_for(Some(waived), way, pool, at).is_none();
+            in_domains.iter().all(|(columns, _)| columns.contains(at.index())) && ways.iter().any(|way| is_waived(way))
         };
-        (0..n_columns).filter(is_open).collect::<Vec<usize>>()
+        table.with_ids().map(|(at, _)| at).filter(is_open).collect::<Vec<ColumnId>>()
     };
     let (mut smaller, mut raised) = (None, None);
     if open == 0 {
         smaller = ways.first().and_then(|way| smaller_of(world.tables.cluster, table, way, &but_for(Waived::Requests)));
         raised = world.raised(pool, &but_for(Waived::Limits));
     }
-    Considered { node_pool: pool, offerings, open, reasons, smaller, raised }
+    Considered { node_pool: pool.index(), offerings, open, reasons, smaller, raised }
 }
 
 // By topology key: the columns whose nodes would be in a domain that is open to a pod now.
@@ -156,13 +153,13 @@ fn columns_in_open_domains(
     world: World<'_>,
     domains: &mut KnownDomains,
     prepared: &Prepared<'_>,
-    pool: usize,
+    pool: PoolId,
 ) -> Vec<(FixedBitSet, &'static str)> {
     let mut found = Vec::new();
     for (key, constraints) in &prepared.demand.keyed {
         let names = domains.names(world, constraints);
         let of_key = domains.loads(world, names.clone(), constraints);
-        let Some(table) = world.tables.columns.get(pool) else { break };
+        let table = world.tables.table(pool);
         let mut columns = FixedBitSet::with_capacity(table.columns.len());
         if table.open.get(*key).is_some() {
             // The value is chosen when the node is launched.
@@ -195,9 +192,9 @@ pub fn nearest_room<'a, T>(
 }
 
 // What the pod may request at most where least is lacking, in shares of what it requests.
-fn smaller_of(cluster: &Cluster, table: &ColumnTable, way: &Prepared<'_>, columns: &[usize]) -> Option<Smaller> {
+fn smaller_of(cluster: &Cluster, table: &ColumnTable, way: &Prepared<'_>, columns: &[ColumnId]) -> Option<Smaller> {
     let asked = || way.asked.iter().copied().filter(|(id, need)| *id != ResourceId::PODS && *need > 0);
-    let columns = || columns.iter().filter_map(|&at| table.columns.get(at));
+    let columns = || columns.iter().map(|&at| table.column(at));
     let name = |column: &Column| {
         let of_type = cluster.instance_types.get(column.instance_type as usize);
         of_type.map_or("", |known| cluster.symbols.text(known.name))

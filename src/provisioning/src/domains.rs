@@ -44,7 +44,7 @@ impl Ledger {
                 let is_free = |table: &ColumnTable| {
                     table.open.get(key).is_some_and(|requirement| requirement.finite_values().is_none())
                 };
-                let Some(value) = value.filter(|_| tables.columns.get(bin.pool).is_some_and(is_free)) else { continue };
+                let Some(value) = value.filter(|_| is_free(tables.table(bin.pool))) else { continue };
                 let chosen = Chosen { pool: bin.pool, key, value };
                 if !self.chosen.contains(&chosen) {
                     self.chosen.push(chosen);
@@ -83,25 +83,27 @@ impl KnownDomains {
             }
         }
         let filters = world.tables.launch_filters.get(counter.index()).map_or(&[][..], Vec::as_slice);
-        for (index, (pool, table)) in world.tables.cluster.node_pools.iter().zip(&*world.tables.columns).enumerate() {
+        for (id, table) in world.tables.by_pool() {
+            let Some(pool) = world.tables.definition(id) else { continue };
             if pool.refusal.is_some() {
                 continue;
             }
-            let of_filter = |id: u32| world.tables.passages.get(id as usize).and_then(|of_pools| of_pools.get(index));
+            let of_filter =
+                |filter: u32| world.tables.passages.get(filter as usize).and_then(|of_pools| of_pools.get(id.index()));
             let passages = filter.and_then(of_filter);
             if filters.is_empty() {
                 found.extend(values(world.tables.cluster, (pool, table), definition.key, None));
             }
-            for &id in filters {
-                let filter = world.tables.universe.filters.get(id as usize).filter(|filter| !filter.places.is_empty());
+            for &of in filters {
+                let filter = world.tables.universe.filters.get(of as usize).filter(|filter| !filter.places.is_empty());
                 let own = filter.map(|filter| launch_passages(world.tables.cluster, pool, table, filter));
-                let ways = own.as_ref().or_else(|| of_filter(id));
+                let ways = own.as_ref().or_else(|| of_filter(of));
                 found.extend(values(world.tables.cluster, (pool, table), definition.key, ways.map(Vec::as_slice)));
             }
             let is_chosen = |&&Chosen { pool, key, value }: &&Chosen| {
                 let passes =
                     |way: &Passage| way.open.get(key).is_none_or(|r| r.has(value, &world.tables.cluster.symbols));
-                (pool, key) == (index, definition.key) && passages.is_none_or(|ways| ways.iter().any(passes))
+                (pool, key) == (id, definition.key) && passages.is_none_or(|ways| ways.iter().any(passes))
             };
             found.extend(world.ledger.chosen.iter().filter(is_chosen).map(|chosen| chosen.value));
         }

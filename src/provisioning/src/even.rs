@@ -3,13 +3,14 @@
 //! Each pod goes where least is, measured by the share of it. Pods in order of size, each to the value with least, never
 //! have a value above the mean before its last pod: an even split that exists for pods that may go anywhere is found.
 
-use berth_model::{Column, Money, Sym};
+use berth_model::{Column, ColumnId, Money, Sym};
 
 use crate::caches::Caches;
 use crate::ledger::Ledger;
 use crate::max_share::ShareKey;
 use crate::packing::Packing;
 use crate::prepared::Prepared;
+use crate::shares::CellId;
 use crate::tables::Tables;
 use crate::world::World;
 
@@ -21,7 +22,7 @@ const MOST_PARTS: u32 = 1024;
 /// Where pods may go: the labels that pin them there, and what a node there counts for in shares.
 struct Combination {
     pins: Vec<(Sym, Sym)>,
-    cells: Vec<u32>,
+    cells: Vec<CellId>,
     price: Money,
 }
 
@@ -50,12 +51,12 @@ impl World<'_> {
     fn combinations(self, prepared: &Prepared<'_>) -> Vec<Combination> {
         let keys = self.tables.share_keys();
         let mut found: Vec<Combination> = Vec::new();
-        for (pool, (table, admission)) in self.tables.columns.iter().zip(&prepared.admissions).enumerate() {
+        for ((pool, table), admission) in self.tables.by_pool().zip(&prepared.admissions) {
             let Some(admission) = admission else { continue };
             let mut columns = admission.columns.clone();
             table.keep_fitting(&mut columns, prepared.requests);
-            for at in columns.ones() {
-                let Some(column) = table.columns.get(at) else { continue };
+            for at in ColumnId::of(&columns) {
+                let column = table.column(at);
                 let pins: Option<Vec<(Sym, Sym)>> = keys.iter().map(|&key| self.tables.value_of(key, column)).collect();
                 let Some(pins) = pins else { continue };
                 if let Some(known) = found.iter_mut().find(|known| known.pins == pins) {
@@ -89,7 +90,7 @@ impl World<'_> {
         while left > 0 {
             let pods = at_once.min(left);
             let fullness = |combination: &Combination| {
-                let of_cell = |cell: &u32| self.fullness(*cell, loads.get(*cell as usize).copied().unwrap_or(0));
+                let of_cell = |cell: &CellId| self.fullness(*cell, loads.get(cell.index()).copied().unwrap_or(0));
                 combination.cells.iter().map(of_cell).max().unwrap_or(0)
             };
             let Some((at, best)) = open.iter().enumerate().min_by_key(|(at, combination)| (fullness(combination), *at))
@@ -97,7 +98,7 @@ impl World<'_> {
                 break;
             };
             for &cell in &best.cells {
-                if let Some(load) = loads.get_mut(cell as usize) {
+                if let Some(load) = loads.get_mut(cell.index()) {
                     *load += weight * i128::from(pods);
                 }
             }
@@ -159,7 +160,7 @@ impl Packing<'_, '_> {
         let loads = self.world(ledger).loads_of_shares();
         let cells = self.tables.shares.cells_that(|of, named| is_key(of) && named == Some(value));
         cells
-            .map(|cell| self.world(ledger).fullness(cell, loads.get(cell as usize).copied().unwrap_or(0)))
+            .map(|cell| self.world(ledger).fullness(cell, loads.get(cell.index()).copied().unwrap_or(0)))
             .max()
             .unwrap_or(0)
     }

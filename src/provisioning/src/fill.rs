@@ -2,10 +2,13 @@
 
 use std::rc::Rc;
 
+use berth_model::PoolId;
+
 use crate::caches::Caches;
 use crate::ledger::Ledger;
 use crate::packing::Packing;
 use crate::prepared::{Pins, Prepared, Scope};
+use crate::tables::PoolColumn;
 
 impl Packing<'_, '_> {
     /// Places up to `count` pods of a demand where `pins` allow; returns how many.
@@ -62,7 +65,7 @@ impl Packing<'_, '_> {
     }
 
     // Fills room that planned nodes have anyway.
-    fn fill_bins(&self, ledger: &mut Ledger, scope: &Scope<'_>, count: u32, pools: &[usize], reserved: bool) -> u32 {
+    fn fill_bins(&self, ledger: &mut Ledger, scope: &Scope<'_>, count: u32, pools: &[PoolId], reserved: bool) -> u32 {
         let mut left = count;
         let mut index = 0;
         let followers = if self.strategy.leaves_room { self.tables.room_for_followers(scope) } else { None };
@@ -77,13 +80,13 @@ impl Packing<'_, '_> {
             }
             let planned = bin.planned;
             let admits = scope.admission(bin.pool);
-            let on_slot = self.tables.columns.get(bin.pool).is_some_and(|table| table.reserved.contains(planned));
-            if on_slot != reserved || !admits.is_some_and(|admission| admission.columns.contains(planned)) {
+            let on_slot = self.tables.table(bin.pool).is_reserved(planned);
+            if on_slot != reserved || !admits.is_some_and(|admission| admission.columns.contains(planned.index())) {
                 index += 1;
                 continue;
             }
             let pods = scope.requests().times_in(&bin.slack, left).min(self.world(ledger).allowance_on_bin(bin, scope));
-            let on = (bin.pool, planned);
+            let on = PoolColumn { pool: bin.pool, column: planned };
             let pods = self.world(ledger).pods_within_shares(scope.class, on, Some(bin), pods);
             let join = if pods == 0 { None } else { self.world(ledger).join(bin, scope, pods, planned) };
             let Some(join) = join else {

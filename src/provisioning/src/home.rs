@@ -9,7 +9,7 @@ use crate::caches::Caches;
 use crate::ledger::Ledger;
 use crate::packing::Packing;
 use crate::prepared::Scope;
-use crate::tables::Tables;
+use crate::tables::{PoolColumn, Tables};
 use crate::world::World;
 
 impl World<'_> {
@@ -37,7 +37,12 @@ impl Ledger {
             let planned = bin.planned;
             let pods =
                 scope.requests().times_in(&bin.slack, count).min(World::new(tables, self).allowance_on_bin(bin, scope));
-            let within = World::new(tables, self).pods_within_shares(scope.class, (bin.pool, planned), Some(bin), pods);
+            let within = World::new(tables, self).pods_within_shares(
+                scope.class,
+                PoolColumn { pool: bin.pool, column: planned },
+                Some(bin),
+                pods,
+            );
             if pods == 0 || pods.min(within) < count || bin.nodes == 0 {
                 continue;
             }
@@ -51,8 +56,8 @@ impl Ledger {
 }
 
 impl Packing<'_, '_> {
-    // The first pods of a hostname self-affinity choose the one node for all: the first with room for all of them,
-    // else the one with the most.
+    /// The first pods of a hostname self-affinity choose the one node for all: the first with room for all of them,
+    /// else the one with the most.
     pub(crate) fn fill_home(&self, ledger: &mut Ledger, caches: &mut Caches<'_>, scope: &Scope<'_>, count: u32) -> u32 {
         let nodes = scope.prepared.nodes_at(self.tables, scope.pins);
         let on_nodes = nodes.iter().map(|&node| (ledger.room_on_node_for_all(self.tables, scope, node, count), node));

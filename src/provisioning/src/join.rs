@@ -1,6 +1,6 @@
 //! What a bin becomes when pods join it.
 
-use berth_model::{Bin, ColumnTable, CounterId, Requirements, Resources, Sym, host_allowance};
+use berth_model::{Bin, ColumnId, ColumnTable, CounterId, PoolId, Requirements, Resources, Sym, host_allowance};
 use berth_scheduling::{Passage, filter};
 use fixedbitset::FixedBitSet;
 use smallvec::SmallVec;
@@ -16,7 +16,7 @@ pub(crate) struct Join {
     domains: SmallVec<[(Sym, Sym); 2]>,
     used: Resources,
     /// The column that it is planned on.
-    pub(crate) planned: usize,
+    pub(crate) planned: ColumnId,
     /// How many pods join each node.
     pub(crate) pods: u32,
 }
@@ -26,11 +26,11 @@ impl Tables<'_> {
     // on one side of it.
     fn decide_filters(
         &self,
-        pool: usize,
+        pool: PoolId,
         scope: &Scope<'_>,
         columns: &mut FixedBitSet,
         open: &mut Requirements,
-        planned: usize,
+        planned: ColumnId,
     ) {
         let symbols = &self.cluster.symbols;
         for &counter in scope.keyed_counts.iter().chain(&scope.host_counts) {
@@ -42,7 +42,7 @@ impl Tables<'_> {
             };
             let possible = passages.iter().filter_map(|passage| Some((&passage.columns, with(passage)?)));
             let mut possible: SmallVec<[_; 2]> = possible.collect();
-            match possible.iter().position(|(passing, _)| passing.contains(planned)) {
+            match possible.iter().position(|(passing, _)| passing.contains(planned.index())) {
                 Some(at) => {
                     let (passing, narrowed) = possible.swap_remove(at);
                     columns.intersect_with(passing);
@@ -54,16 +54,16 @@ impl Tables<'_> {
     }
 
     // The ways in which a pool's nodes pass a counter's node filter; `None` where it has none.
-    fn passages(&self, counter: CounterId, pool: usize) -> Option<&[Passage]> {
+    fn passages(&self, counter: CounterId, pool: PoolId) -> Option<&[Passage]> {
         let filter = self.universe.counter(counter)?.filter?;
-        self.passages.get(filter as usize)?.get(pool).map(Vec::as_slice)
+        self.passages.get(filter as usize)?.get(pool.index()).map(Vec::as_slice)
     }
 
     /// Whether nodes of a bin count where a counter does.
     pub(crate) fn counts_on(&self, bin: &Bin, counter: CounterId) -> bool {
         self.passages(counter, bin.pool).is_none_or(|passages| {
             passages.iter().any(|passage| {
-                passage.columns.contains(bin.planned) && passage.is_implied_by(&bin.open, &self.cluster.symbols)
+                passage.columns.contains(bin.planned.index()) && passage.is_implied_by(&bin.open, &self.cluster.symbols)
             })
         })
     }
@@ -71,7 +71,7 @@ impl Tables<'_> {
     /// A node of a bin after pods of a demand have joined it.
     pub(crate) fn joined(&self, bin: &Bin, scope: &Scope<'_>, join: Join) -> Bin {
         let pods = join.pods;
-        let mut changed = bin_with(self.columns.get(bin.pool), bin, join);
+        let mut changed = bin_with(self.table(bin.pool), bin, join);
         for &counter in &scope.host_counts {
             if self.counts_on(&changed, counter) {
                 changed.host_counts.add(counter, pods);
@@ -103,8 +103,8 @@ impl World<'_> {
     }
 
     /// What a node of a bin becomes when `pods` of a demand join it on the column `planned`; `None` if they may not.
-    pub(crate) fn join(self, bin: &Bin, scope: &Scope<'_>, pods: u32, planned: usize) -> Option<Join> {
-        let (table, admission) = (self.tables.columns.get(bin.pool)?, scope.admission(bin.pool)?);
+    pub(crate) fn join(self, bin: &Bin, scope: &Scope<'_>, pods: u32, planned: ColumnId) -> Option<Join> {
+        let (table, admission) = (self.tables.table(bin.pool), scope.admission(bin.pool)?);
         let mut columns = bin.columns.clone();
         columns.intersect_with(&admission.columns);
         if let Some(kept) = self.tables.accelerators.kept_from_bin(bin, Some(scope.class)) {
@@ -138,17 +138,16 @@ impl World<'_> {
         let mut used = bin.used.clone();
         used.add_times(scope.requests(), i64::from(pods));
         table.keep_fitting(&mut columns, &used);
-        if !columns.contains(planned) || !self.keeps_min_values_within_limits(bin, &columns, &open, planned) {
+        if !columns.contains(planned.index()) || !self.keeps_min_values_within_limits(bin, &columns, &open, planned) {
             return None;
         }
         Some(Join { columns, open, domains, used, planned, pods })
     }
 }
 
-fn bin_with(table: Option<&ColumnTable>, bin: &Bin, join: Join) -> Bin {
+fn bin_with(table: &ColumnTable, bin: &Bin, join: Join) -> Bin {
     let planned = join.planned;
-    let room = table.and_then(|table| table.columns.get(planned)).map(|column| column.room.clone());
-    let mut slack = room.unwrap_or_default();
+    let mut slack = table.column(planned).room.clone();
     slack.subtract(&join.used);
     Bin {
         pool: bin.pool,

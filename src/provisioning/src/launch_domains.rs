@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use berth_model::{Cluster, ColumnTable, Counter, NodeFilter, NodePool, Sym, Universe};
+use berth_model::{Cluster, ColumnId, ColumnTable, Counter, NodeFilter, NodePool, Sym, Universe};
 use berth_scheduling::Passage;
 use fixedbitset::FixedBitSet;
 
@@ -39,11 +39,11 @@ pub(crate) fn values<'a>(
     key: Sym,
     passages: Option<&'a [Passage]>,
 ) -> impl Iterator<Item = Sym> {
-    let is_live = move |at: usize| is_live(cluster, (pool, table), at, passages);
-    let has_live = move |columns: &FixedBitSet| columns.ones().any(is_live);
+    let is_live = move |at: ColumnId| is_live(cluster, (pool, table), at, passages);
+    let has_live = move |columns: &FixedBitSet| ColumnId::of(columns).any(is_live);
     let decided = table.values(key).iter().filter(move |(_, columns)| has_live(columns)).map(|(value, _)| *value);
     // A pool that nothing may be launched from is in no domain at all.
-    let is_open = move || (0..table.columns.len()).any(is_live);
+    let is_open = move || table.with_ids().any(|(at, _)| is_live(at));
     let open = table.open.get(key).and_then(|requirement| requirement.finite_values()).filter(|_| is_open());
     decided.chain(open.into_iter().flatten().copied())
 }
@@ -52,11 +52,11 @@ pub(crate) fn values<'a>(
 pub(crate) fn is_live(
     cluster: &Cluster,
     (pool, table): (&NodePool, &ColumnTable),
-    at: usize,
+    at: ColumnId,
     passages: Option<&[Passage]>,
 ) -> bool {
-    let slots = table.columns.get(at).and_then(|column| column.slots);
-    passages.is_none_or(|ways| ways.iter().any(|way| way.columns.contains(at)))
+    let slots = table.column(at).slots;
+    passages.is_none_or(|ways| ways.iter().any(|way| way.columns.contains(at.index())))
         && slots.is_none_or(|slot| cluster.slots.get(slot.index()).is_some_and(|slots| slots.free > 0))
         && is_within_limits(cluster, (pool, table), at)
 }

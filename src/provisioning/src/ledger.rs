@@ -1,7 +1,7 @@
 //! What a packing changes: nodes and counts, what shares are of, and who was placed. The snapshot rolls back to a mark; who
 //! undoes a packing puts the tally back with it.
 
-use berth_model::{ClassId, Resources, Snapshot, Sym};
+use berth_model::{ClassId, PoolId, Resources, Snapshot, Sym};
 use rustc_hash::FxHashMap;
 
 use crate::share_tally::SharesTaken;
@@ -24,9 +24,18 @@ pub(crate) struct Ledger {
 /// A domain of a topology key, as pods chose the value, on nodes of a NodePool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Chosen {
-    pub(crate) pool: usize,
+    pub(crate) pool: PoolId,
     pub(crate) key: Sym,
     pub(crate) value: Sym,
+}
+
+/// How pods were asked for when they were placed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PlacedAs {
+    /// Preferences given up, which is the number of the demand.
+    pub(crate) relaxed: usize,
+    /// Which of the ways in which pools admit the demand.
+    pub(crate) way: usize,
 }
 
 /// What a packing placed and left. Goes back with the snapshot where a packing is undone.
@@ -35,7 +44,7 @@ pub(crate) struct Tally {
     /// By class: how many were not placed, with the demand that was tried last.
     pub(crate) left: Vec<(ClassId, u32)>,
     /// By class: under which demand, and which way of admitting it, its pods were placed; `None` under several.
-    pub(crate) placed_as: FxHashMap<ClassId, Option<(usize, usize)>>,
+    pub(crate) placed_as: FxHashMap<ClassId, Option<PlacedAs>>,
     /// Preferences given up, over all pods placed.
     pub(crate) relaxations: u64,
 }

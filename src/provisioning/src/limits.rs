@@ -1,33 +1,36 @@
 //! NodePool limits: how many more nodes of a type a pool may hold.
 
-use berth_model::Resources;
+use berth_model::{ColumnId, PoolId, Resources};
 
 use crate::tables::Tables;
 use crate::world::World;
 
 impl Tables<'_> {
     /// Whether limits, minValues or shares may rule out a column that is otherwise best.
-    pub(crate) fn keeps_all(&self, pool: usize) -> bool {
-        !self.shares.is_empty()
-            || self.is_limited(pool)
-            || self.columns.get(pool).is_some_and(|table| !table.min_values.is_empty())
+    pub(crate) fn keeps_all(&self, pool: PoolId) -> bool {
+        !self.shares.is_empty() || self.is_limited(pool) || !self.table(pool).min_values.is_empty()
     }
 
     /// What counts against limits when a column of a pool is launched.
-    pub(crate) fn capacity(&self, pool: usize, column: usize) -> Option<&Resources> {
-        let column = self.columns.get(pool)?.columns.get(column)?;
+    pub(crate) fn capacity(&self, pool: PoolId, column: ColumnId) -> Option<&Resources> {
+        let column = self.table(pool).column(column);
         self.cluster.instance_types.get(column.instance_type as usize).map(|known| &known.resources)
     }
 
+    /// The same of the cheapest column; `None` where the pool has none.
+    pub(crate) fn first_capacity(&self, pool: PoolId) -> Option<&Resources> {
+        let (first, _) = self.table(pool).with_ids().next()?;
+        self.capacity(pool, first)
+    }
+
     /// Whether a pool has limits at all.
-    pub(crate) fn is_limited(&self, pool: usize) -> bool {
-        self.cluster.node_pools.get(pool).is_some_and(|pool| !pool.limits.is_empty() || pool.node_limit.is_some())
+    pub(crate) fn is_limited(&self, pool: PoolId) -> bool {
+        self.definition(pool).is_some_and(|pool| !pool.limits.is_empty() || pool.node_limit.is_some())
     }
 
     /// Whether a node of `column` would be within the pool's limits beside the nodes that exist.
-    pub(crate) fn fits_alone(&self, pool: usize, column: usize) -> bool {
-        let (Some(definition), Some(capacity)) = (self.cluster.node_pools.get(pool), self.capacity(pool, column))
-        else {
+    pub(crate) fn fits_alone(&self, pool: PoolId, column: ColumnId) -> bool {
+        let (Some(definition), Some(capacity)) = (self.definition(pool), self.capacity(pool, column)) else {
             return false;
         };
         definition.limits.iter().all(|(resource, limit)| {
@@ -39,9 +42,9 @@ impl Tables<'_> {
 
 impl World<'_> {
     /// Whether limits may refuse one more node of some column of the pool.
-    pub(crate) fn is_tight(self, pool: usize) -> bool {
+    pub(crate) fn is_tight(self, pool: PoolId) -> bool {
         let (Some(definition), Some((used, nodes)), Some(largest)) =
-            (self.tables.cluster.node_pools.get(pool), self.ledger.state.pool_use(pool), self.tables.largest.get(pool))
+            (self.tables.definition(pool), self.ledger.state.pool_use(pool), self.tables.largest.get(pool.index()))
         else {
             return true;
         };
@@ -50,9 +53,8 @@ impl World<'_> {
     }
 
     /// How many nodes of `column` the pool's limits still hold, each in place of one of `instead` where that is given.
-    pub(crate) fn allowance(self, pool: usize, column: usize, instead: Option<usize>) -> u32 {
-        let (Some(definition), Some((used, nodes))) =
-            (self.tables.cluster.node_pools.get(pool), self.ledger.state.pool_use(pool))
+    pub(crate) fn allowance(self, pool: PoolId, column: ColumnId, instead: Option<ColumnId>) -> u32 {
+        let (Some(definition), Some((used, nodes))) = (self.tables.definition(pool), self.ledger.state.pool_use(pool))
         else {
             return 0;
         };
@@ -73,8 +75,8 @@ impl World<'_> {
     }
 
     /// The limit that keeps a pool from one more node of `column`, by resource name.
-    pub(crate) fn exceeded_limit(self, pool: usize, column: usize) -> Option<String> {
-        let definition = self.tables.cluster.node_pools.get(pool)?;
+    pub(crate) fn exceeded_limit(self, pool: PoolId, column: ColumnId) -> Option<String> {
+        let definition = self.tables.definition(pool)?;
         let (used, nodes) = self.ledger.state.pool_use(pool)?;
         if definition.node_limit.is_some_and(|limit| nodes >= u64::from(limit)) {
             return Some("nodes".to_owned());

@@ -1,6 +1,6 @@
 //! minValues: how many values of a label a claim has to leave open.
 
-use berth_model::{Bin, ColumnTable, Requirement, Requirements};
+use berth_model::{Bin, ColumnId, ColumnTable, Requirement, Requirements};
 use fixedbitset::FixedBitSet;
 
 use crate::world::World;
@@ -11,14 +11,14 @@ pub(crate) fn keeps_min_values(
     table: &ColumnTable,
     columns: &FixedBitSet,
     open: &Requirements,
-    planned: usize,
+    planned: ColumnId,
 ) -> bool {
     table.min_values.iter().all(|&(key, least)| {
         if !table.decides(key) {
             return open.get(key).and_then(Requirement::finite_values).is_none_or(|v| v.len() >= least as usize);
         }
         let counted = |columns_with: &FixedBitSet| {
-            if table.reserved.contains(planned) {
+            if table.is_reserved(planned) {
                 !columns.is_disjoint(columns_with)
             } else {
                 columns.intersection(columns_with).any(|at| !table.reserved.contains(at))
@@ -36,9 +36,9 @@ impl World<'_> {
         bin: &Bin,
         columns: &FixedBitSet,
         open: &Requirements,
-        planned: usize,
+        planned: ColumnId,
     ) -> bool {
-        let Some(table) = self.tables.columns.get(bin.pool) else { return false };
+        let table = self.tables.table(bin.pool);
         if table.min_values.is_empty() {
             return true;
         }
@@ -46,16 +46,13 @@ impl World<'_> {
         let instead = (!bin.contents.is_empty()).then_some(bin.planned);
         let mut within = columns.clone();
         let is_tight = self.tables.is_limited(bin.pool) && self.is_tight(bin.pool);
-        let price = table.columns.get(planned).map(|column| column.price);
-        for at in columns.ones().filter(|&at| at != planned) {
-            let is_finite_paid =
-                !table.reserved.contains(at) && table.columns.get(at).is_some_and(|c| c.slots.is_some());
+        let price = table.column(planned).price;
+        for at in ColumnId::of(columns).filter(|&at| at != planned) {
+            let is_finite_paid = !table.is_reserved(at) && table.column(at).slots.is_some();
             // Shares may rule out what is cheaper, and a claim lists nothing cheaper than is planned.
-            let is_cheaper = !self.tables.shares.is_empty()
-                && !table.reserved.contains(at)
-                && table.columns.get(at).map(|column| column.price) < price;
+            let is_cheaper = !self.tables.shares.is_empty() && !table.is_reserved(at) && table.column(at).price < price;
             if is_finite_paid || is_cheaper || (is_tight && self.allowance(bin.pool, at, instead) == 0) {
-                within.set(at, false);
+                within.set(at.index(), false);
             }
         }
         keeps_min_values(table, &within, open, planned)

@@ -5,7 +5,7 @@ use berth_scheduling::demands;
 use rustc_hash::FxHashMap;
 
 use crate::caches::Caches;
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, PlacedAs};
 use crate::packing::Packing;
 use crate::prepared::Prepared;
 
@@ -102,7 +102,7 @@ impl<'a> Packing<'_, 'a> {
             for (way, prepared) in asking.ways(self.tables).iter().enumerate() {
                 let more = self.place(ledger, caches, prepared, count - placed);
                 if more > 0 {
-                    let placed_as = (prepared.demand.relaxed, way);
+                    let placed_as = PlacedAs { relaxed: prepared.demand.relaxed, way };
                     let known = ledger.tally.placed_as.entry(id).or_insert(Some(placed_as));
                     *known = known.filter(|known| *known == placed_as);
                 }

@@ -1,6 +1,6 @@
 //! Labels of nodes to be launched: which value is decided, and which columns have it.
 
-use berth_model::{ColumnTable, Requirement, Requirements, Sym};
+use berth_model::{ColumnId, ColumnTable, Requirement, Requirements, Sym};
 use fixedbitset::FixedBitSet;
 
 use crate::tables::Tables;
@@ -26,9 +26,19 @@ impl Tables<'_> {
     }
 
     /// The value a node of the planned column would have for a label.
-    pub(crate) fn value_on(&self, table: &ColumnTable, open: &Requirements, planned: usize, key: Sym) -> Option<Sym> {
+    pub(crate) fn value_on(
+        &self,
+        table: &ColumnTable,
+        open: &Requirements,
+        planned: ColumnId,
+        key: Sym,
+    ) -> Option<Sym> {
         if table.decides(key) {
-            return table.values(key).iter().find(|(_, columns)| columns.contains(planned)).map(|(value, _)| *value);
+            return table
+                .values(key)
+                .iter()
+                .find(|(_, columns)| columns.contains(planned.index()))
+                .map(|(value, _)| *value);
         }
         let values = open.get(key)?.finite_values()?;
         values.iter().copied().min_by_key(|&value| self.cluster.symbols.text(value))

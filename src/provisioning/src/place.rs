@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use berth_model::{Constraint, Money, Sym};
+use berth_model::{ColumnId, Constraint, Money, Sym};
 use berth_scheduling::topology::Domains;
 
 use crate::caches::Caches;
@@ -12,6 +12,7 @@ use crate::combinations::Combinations;
 use crate::ledger::Ledger;
 use crate::packing::Packing;
 use crate::prepared::{Pins, Prepared};
+use crate::tables::PoolColumn;
 use crate::world::World;
 
 /// Up to so many pods are assigned to domains one by one, more in bulk.
@@ -47,32 +48,31 @@ impl World<'_> {
         while let Some(index) = self.ledger.state.next_with_room(from, prepared.requests) {
             from = index + 1;
             let Some(bin) = self.ledger.state.bins().get(index).filter(|bin| bin.nodes > 0) else { continue };
-            let admits = scope.admission(bin.pool).is_some_and(|admission| admission.columns.contains(bin.planned));
+            let admits =
+                scope.admission(bin.pool).is_some_and(|admission| admission.columns.contains(bin.planned.index()));
             let agrees = pins.iter().all(|&(key, value)| bin.domain(key).is_none_or(|known| known == value));
             if admits && agrees && prepared.requests.fits(&bin.slack) && self.allowance_on_bin(bin, &scope) > 0 {
                 return (Means::Planned, Money::ZERO);
             }
         }
         let mut best = (Means::Nothing, Money::ZERO);
-        for (pool, table) in self.tables.columns.iter().enumerate() {
+        for (pool, table) in self.tables.by_pool() {
             let Some(admission) = scope.admission(pool) else { continue };
             let mut columns = admission.columns.clone();
             if let Some(kept) = self.tables.accelerators.kept_from(scope.class, pool) {
                 columns.difference_with(kept);
             }
             table.keep_fitting(&mut columns, prepared.requests);
-            let means = columns.ones().filter_map(|at| table.columns.get(at).map(|column| (at, column))).find_map(
-                |(at, column)| {
-                    if column.slots.is_some_and(|slot| self.ledger.state.free_slots(slot) == 0)
-                        || (self.tables.is_limited(pool) && self.allowance(pool, at, None) == 0)
-                        || self.pods_within_shares(scope.class, (pool, at), None, 1) == 0
-                    {
-                        return None;
-                    }
-                    let is_slot = table.reserved.contains(at);
-                    Some(if is_slot { (Means::Slot, column.list_price) } else { (Means::Paid, column.price) })
-                },
-            );
+            let means = ColumnId::of(&columns).map(|at| (at, table.column(at))).find_map(|(at, column)| {
+                if column.slots.is_some_and(|slot| self.ledger.state.free_slots(slot) == 0)
+                    || (self.tables.is_limited(pool) && self.allowance(pool, at, None) == 0)
+                    || self.pods_within_shares(scope.class, PoolColumn { pool, column: at }, None, 1) == 0
+                {
+                    return None;
+                }
+                let is_slot = table.is_reserved(at);
+                Some(if is_slot { (Means::Slot, column.list_price) } else { (Means::Paid, column.price) })
+            });
             best = best.min(means.unwrap_or(best));
         }
         best

@@ -1,6 +1,6 @@
 //! What a NodePool's limits hold beside the nodes that exist.
 
-use berth_model::{Cluster, ColumnTable, NodePool, Resources};
+use berth_model::{Cluster, ColumnId, ColumnTable, NodePool, Resources};
 
 /// By resource, the most that a type of the table has.
 pub(crate) fn largest(cluster: &Cluster, table: &ColumnTable) -> Resources {
@@ -15,8 +15,8 @@ pub(crate) fn largest(cluster: &Cluster, table: &ColumnTable) -> Resources {
 }
 
 /// Whether a pool's limits hold one more node of a column beside the nodes that exist.
-pub(crate) fn is_within_limits(cluster: &Cluster, (pool, table): (&NodePool, &ColumnTable), at: usize) -> bool {
-    let known = table.columns.get(at).and_then(|column| cluster.instance_types.get(column.instance_type as usize));
+pub(crate) fn is_within_limits(cluster: &Cluster, (pool, table): (&NodePool, &ColumnTable), at: ColumnId) -> bool {
+    let known = cluster.instance_types.get(table.column(at).instance_type as usize);
     let Some(capacity) = known.map(|known| &known.resources) else { return false };
     pool.node_limit.is_none_or(|limit| pool.nodes < limit)
         && pool.limits.iter().all(|(resource, limit)| {

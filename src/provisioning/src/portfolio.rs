@@ -126,9 +126,9 @@ pub(crate) fn pack_anew<'a>(
         shrink(tables, ledger, &mut caches.listings);
         // What a claim may list depends on what all others of its pool leave of limits.
         let score = score::score(tables, ledger, caches);
-        (if with_left { score.0 < before.0 } else { score < before })
+        (if with_left { score.left < before.left } else { score < before })
             && World::new(tables, ledger).keeps_shares()
-            && (0..tables.columns.len()).all(|pool| World::new(tables, ledger).keeps_lists(&mut caches.listings, pool))
+            && tables.pools().all(|pool| World::new(tables, ledger).keeps_lists(&mut caches.listings, pool))
     };
     if !is_better {
         ledger.state.rollback(mark);
@@ -158,7 +158,7 @@ fn pack_within_shares_or_tighter<'a>(
     let start = ledger.state.mark();
     pack_by_best_strategy(tables, ledger, caches, effort);
     let n_classes = tables.universe.classes.iter().filter(|class| class.count > 0).count();
-    let mut best = (score::score(tables, ledger, caches).0, None);
+    let mut best = (score::score(tables, ledger, caches).left, None);
     let leaves_any = |left: &BTreeMap<Reverse<i32>, u64>| left.values().any(|left| *left > 0);
     // What no node holds at any share is left out at every share.
     if leaves_any(&best.0) && n_classes <= MOST_CLASSES_TIGHTENED && World::new(tables, ledger).leaves_what_may_fit() {
@@ -166,7 +166,7 @@ fn pack_within_shares_or_tighter<'a>(
         let by_percent = n_classes <= MOST_CLASSES_BY_PERCENT;
         for cap in smaller_shares(tables.shares.n_values(), by_percent).filter(|cap| *cap < largest) {
             pack_capped(tables, ledger, caches, start, cap, Effort::Low);
-            let left = score::score(tables, ledger, caches).0;
+            let left = score::score(tables, ledger, caches).left;
             if left < best.0 {
                 best = (left, Some(cap));
                 if !leaves_any(&best.0) || !World::new(tables, ledger).leaves_what_may_fit() {
@@ -237,7 +237,8 @@ fn pack_by_best_strategy<'a>(tables: &Tables<'a>, ledger: &mut Ledger, caches: &
         if strategy.spares_limits && !leaves_out {
             break;
         }
-        if strategy.splits_evenly && best.as_ref().is_some_and(|(score, _)| score.0.values().all(|left| *left == 0)) {
+        if strategy.splits_evenly && best.as_ref().is_some_and(|(score, _)| score.left.values().all(|left| *left == 0))
+        {
             continue;
         }
         ledger.state.rollback(start);
@@ -249,7 +250,8 @@ fn pack_by_best_strategy<'a>(tables: &Tables<'a>, ledger: &mut Ledger, caches: &
         // A heavier pool is no reason to give preferences up: they say which pools admit a pod at all. Nor do limits
         // need to be spared but for the pods that they leave out.
         let is_for_more = strategy.drops_preferences || strategy.spares_limits;
-        let is_better = |(least, _): &(Score, Strategy)| if is_for_more { score.0 < least.0 } else { score < *least };
+        let is_better =
+            |(least, _): &(Score, Strategy)| if is_for_more { score.left < least.left } else { score < *least };
         if best.as_ref().is_none_or(is_better) {
             best = Some((score, strategy));
         }

@@ -3,7 +3,7 @@
 use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 
-use berth_model::{PodSpec, Requirement, Requirements, ResourceId, Resources, Sym};
+use berth_model::{PodSpec, PoolId, Requirement, Requirements, ResourceId, Resources, Sym};
 use berth_scheduling::{Admission, Demand, admit, admits_node};
 use rustc_hash::FxHashMap;
 
@@ -114,7 +114,7 @@ impl<'a> Prepared<'a> {
     pub(crate) fn scope<'p>(&'p self, tables: &Tables<'_>, pins: &'p Pins) -> Scope<'p> {
         let known = self.narrowed.borrow().get(pins).map(Rc::clone);
         let narrowed = known.unwrap_or_else(|| {
-            let pools = 0..tables.columns.len();
+            let pools = tables.pools();
             let narrowed = Rc::new(Narrowed {
                 admissions: pools.clone().map(|pool| self.admission(tables, pool, pins)).collect(),
                 frontiers: pools.map(|_| OnceCell::new()).collect(),
@@ -126,8 +126,8 @@ impl<'a> Prepared<'a> {
     }
 
     /// What a pool admits of the demand under decided topology values.
-    pub(crate) fn admission(&self, tables: &Tables<'_>, pool: usize, pins: &Pins) -> Option<Admission> {
-        let (admitted, symbols) = (self.admissions.get(pool)?.as_ref()?, &tables.cluster.symbols);
+    pub(crate) fn admission(&self, tables: &Tables<'_>, pool: PoolId, pins: &Pins) -> Option<Admission> {
+        let (admitted, symbols) = (self.admissions.get(pool.index())?.as_ref()?, &tables.cluster.symbols);
         // A key may have many values: what is pinned is narrowed before it is copied.
         let mut open = Requirements::new();
         for (key, requirement) in admitted.open.iter() {
@@ -137,7 +137,7 @@ impl<'a> Prepared<'a> {
         }
         let mut admission = Admission { columns: admitted.columns.clone(), open };
         for &(key, value) in pins {
-            tables.pin(tables.columns.get(pool)?, &mut admission.columns, &mut admission.open, key, value)?;
+            tables.pin(tables.table(pool), &mut admission.columns, &mut admission.open, key, value)?;
         }
         Some(admission)
     }
@@ -175,8 +175,8 @@ impl<'p> Scope<'p> {
     }
 
     /// What a pool admits.
-    pub(crate) fn admission(&self, pool: usize) -> Option<&Admission> {
-        self.narrowed.admissions.get(pool).and_then(Option::as_ref)
+    pub(crate) fn admission(&self, pool: PoolId) -> Option<&Admission> {
+        self.narrowed.admissions.get(pool.index()).and_then(Option::as_ref)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use berth_model::{ClassId, Column, ColumnTable, CounterId, HostCounts, host_allowance};
+use berth_model::{ClassId, ColumnId, CounterId, HostCounts, PoolId, host_allowance};
 use berth_scheduling::filter::Obstacle;
 use berth_scheduling::reasons::{self, Insufficient};
 use berth_scheduling::{admits_node, demands};
@@ -70,6 +70,7 @@ impl World<'_> {
         let mut out: Vec<Refusal> = counts.into_iter().map(|(reason, count)| Refusal { reason, count }).collect();
         out.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.reason.cmp(&b.reason)));
         for (pool, definition) in self.tables.cluster.node_pools.iter().enumerate() {
+            let pool = PoolId::new(pool);
             let name = self.tables.cluster.symbols.text(definition.name);
             let mut of_pool: Vec<Refusal> = self
                 .pool_reasons(&prepared, pool)
@@ -116,11 +117,9 @@ impl World<'_> {
     }
 
     // By instance type of the pool's table: the obstacle of the column that comes furthest.
-    fn pool_reasons(self, prepared: &Prepared<'_>, pool: usize) -> Vec<(String, u32)> {
-        let (Some(definition), Some(table)) = (self.tables.cluster.node_pools.get(pool), self.tables.columns.get(pool))
-        else {
-            return Vec::new();
-        };
+    fn pool_reasons(self, prepared: &Prepared<'_>, pool: PoolId) -> Vec<(String, u32)> {
+        let Some(definition) = self.tables.definition(pool) else { return Vec::new() };
+        let table = self.tables.table(pool);
         let mut types: Vec<u32> = table.columns.iter().map(|column| column.instance_type).collect();
         types.sort_unstable();
         types.dedup();
@@ -135,8 +134,8 @@ impl World<'_> {
             return vec![(reason, n_types)];
         }
         let mut furthest: FxHashMap<u32, (u8, String)> = FxHashMap::default();
-        for (at, column) in table.columns.iter().enumerate() {
-            let obstacle = self.obstacle(prepared, pool, table, at, column);
+        for (at, column) in table.with_ids() {
+            let obstacle = self.obstacle(prepared, pool, at);
             let known = furthest.entry(column.instance_type).or_insert_with(|| obstacle.clone());
             if obstacle.0 > known.0 {
                 *known = obstacle;
@@ -149,30 +148,16 @@ impl World<'_> {
         counts.into_iter().collect()
     }
 
-    fn obstacle(
-        self,
-        prepared: &Prepared<'_>,
-        pool: usize,
-        table: &ColumnTable,
-        at: usize,
-        column: &Column,
-    ) -> (u8, String) {
-        self.obstacle_alone(prepared, pool, table, at, column).unwrap_or_else(|| match prepared.demand.keyed.first() {
+    fn obstacle(self, prepared: &Prepared<'_>, pool: PoolId, at: ColumnId) -> (u8, String) {
+        self.obstacle_alone(prepared, pool, at).unwrap_or_else(|| match prepared.demand.keyed.first() {
             Some((_, constraints)) => (4, reasons::topology(constraints).to_owned()),
             None => (4, "minValues requirement is not met".to_owned()),
         })
     }
 
     /// What keeps a pod off a new node of the column, whatever its domains; with how far it comes.
-    pub(crate) fn obstacle_alone(
-        self,
-        prepared: &Prepared<'_>,
-        pool: usize,
-        table: &ColumnTable,
-        at: usize,
-        column: &Column,
-    ) -> Option<(u8, String)> {
-        self.obstacle_but_for(None, prepared, pool, table, at, column)
+    pub(crate) fn obstacle_alone(self, prepared: &Prepared<'_>, pool: PoolId, at: ColumnId) -> Option<(u8, String)> {
+        self.obstacle_but_for(None, prepared, pool, at)
     }
 
     /// As [`obstacle_alone`](Self::obstacle_alone), were it not for one kind of obstacle.
@@ -180,13 +165,13 @@ impl World<'_> {
         self,
         waived: Option<Waived>,
         prepared: &Prepared<'_>,
-        pool: usize,
-        table: &ColumnTable,
-        at: usize,
-        column: &Column,
+        pool: PoolId,
+        at: ColumnId,
     ) -> Option<(u8, String)> {
-        let admits = prepared.admissions.get(pool).and_then(Option::as_ref);
-        if !admits.is_some_and(|admission| admission.columns.contains(at)) {
+        let table = self.tables.table(pool);
+        let column = table.column(at);
+        let admits = prepared.admissions.get(pool.index()).and_then(Option::as_ref);
+        if !admits.is_some_and(|admission| admission.columns.contains(at.index())) {
             return Some((0, reasons::AFFINITY_OF_TYPES.to_owned()));
         }
         if waived != Some(Waived::Requests)
@@ -195,7 +180,8 @@ impl World<'_> {
         {
             return Some((1, reason));
         }
-        if self.tables.accelerators.kept_from(prepared.demand.class, pool).is_some_and(|kept| kept.contains(at)) {
+        if self.tables.accelerators.kept_from(prepared.demand.class, pool).is_some_and(|kept| kept.contains(at.index()))
+        {
             return Some((2, "GPU types are for pods that ask for GPUs (--gpu-types-for-any-pod)".to_owned()));
         }
         if let Some(slot) = column.slots
@@ -207,7 +193,7 @@ impl World<'_> {
                 .slots
                 .get(slot.index())
                 .map_or("", |slots| self.tables.cluster.symbols.text(slots.id));
-            return Some((2, reasons::exhausted(id, table.reserved.contains(at))));
+            return Some((2, reasons::exhausted(id, table.is_reserved(at))));
         }
         if waived != Some(Waived::Limits)
             && let Some(limit) = self.exceeded_limit(pool, at)

@@ -21,9 +21,9 @@ impl Figures {
         let mut figures =
             Figures { left: world.ledger.tally.left.iter().map(|(_, left)| u64::from(*left)).sum(), ..Self::default() };
         for bin in world.ledger.state.bins().iter().filter(|bin| bin.nodes > 0) {
-            let column = world.tables.columns.get(bin.pool).and_then(|table| table.columns.get(bin.planned));
+            let column = world.tables.table(bin.pool).column(bin.planned);
             figures.nodes += u64::from(bin.nodes);
-            figures.prices += column.map_or(Money::ZERO, |column| column.price.times(u64::from(bin.nodes)));
+            figures.prices += column.price.times(u64::from(bin.nodes));
         }
         figures
     }

@@ -1,8 +1,7 @@
 //! Packings again with what the last one has shown: domains that pods chose, and the whole that shares are of.
 
 use crate::caches::Caches;
-use crate::ledger::Ledger;
-use crate::ledger::Tally;
+use crate::ledger::{Ledger, Tally};
 use crate::listing::Listings;
 use crate::packing::Packing;
 use crate::shrink::shrink;

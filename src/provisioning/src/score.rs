@@ -10,9 +10,20 @@ use crate::ledger::Ledger;
 use crate::tables::Tables;
 use crate::world::World;
 
-/// What plans are compared by, the first difference deciding: pods left over by priority, pods in lighter pools,
-/// preferences given up, cost, list price of the slots used, nodes.
-pub(crate) type Score = (BTreeMap<Reverse<i32>, u64>, u64, u64, i128, i128, u64);
+/// What plans are compared by, the first difference deciding.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Score {
+    /// Pods left over, by priority.
+    pub(crate) left: BTreeMap<Reverse<i32>, u64>,
+    /// Pods in lighter pools, by how much lighter.
+    lighter: u64,
+    /// Preferences given up.
+    relaxations: u64,
+    cost: i128,
+    /// Of the slots used.
+    list_price: i128,
+    nodes: u64,
+}
 
 impl World<'_> {
     /// What the planned nodes cost an hour, reserved ones nothing, in pico-dollars.
@@ -22,10 +33,8 @@ impl World<'_> {
             .bins()
             .iter()
             .map(|bin| {
-                let price = self.tables.columns.get(bin.pool).and_then(|table| table.columns.get(bin.planned));
-                price.map_or(0, |column| {
-                    (column.price + self.tables.options.node_cost).times(u64::from(bin.nodes)).pico()
-                })
+                let column = self.tables.table(bin.pool).column(bin.planned);
+                (column.price + self.tables.options.node_cost).times(u64::from(bin.nodes)).pico()
             })
             .sum()
     }
@@ -48,12 +57,12 @@ pub(crate) fn score(tables: &Tables<'_>, ledger: &Ledger, caches: &mut Caches<'_
     let (mut lighter, mut list_price, mut nodes) = (0_u64, 0_i128, 0_u64);
     for bin in ledger.state.bins().iter().filter(|bin| bin.nodes > 0) {
         nodes += u64::from(bin.nodes);
-        let Some(table) = tables.columns.get(bin.pool) else { continue };
-        if table.reserved.contains(bin.planned) {
-            let list = table.columns.get(bin.planned).map_or(0, |column| column.list_price.pico());
+        let table = tables.table(bin.pool);
+        if table.is_reserved(bin.planned) {
+            let list = table.column(bin.planned).list_price.pico();
             list_price += list.saturating_mul(i128::from(bin.nodes));
         } else if has_weights {
-            let weight = tables.cluster.node_pools.get(bin.pool).map_or(0, |pool| pool.weight);
+            let weight = tables.definition(bin.pool).map_or(0, |pool| pool.weight);
             for &(class, pods) in &bin.contents {
                 *on_paid.entry((class, weight)).or_default() += u64::from(pods) * u64::from(bin.nodes);
             }
@@ -63,5 +72,12 @@ pub(crate) fn score(tables: &Tables<'_>, ledger: &Ledger, caches: &mut Caches<'_
     for ((class, weight), pods) in on_paid {
         lighter += u64::from(caches.heaviest(tables, class).saturating_sub(weight)) * pods;
     }
-    (left, lighter, ledger.tally.relaxations, World::new(tables, ledger).marginal_cost(), list_price, nodes)
+    Score {
+        left,
+        lighter,
+        relaxations: ledger.tally.relaxations,
+        cost: World::new(tables, ledger).marginal_cost(),
+        list_price,
+        nodes,
+    }
 }

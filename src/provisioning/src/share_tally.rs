@@ -2,6 +2,8 @@
 
 use std::cell::RefCell;
 
+use berth_model::{ColumnId, PoolId};
+
 use crate::max_share::ALL;
 use crate::shares::Cell;
 
@@ -38,9 +40,9 @@ impl Loads {
 /// Nodes that become others: how many, and what is on each of them before (with the column that it is on) and after.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Move {
-    pub(crate) pool: usize,
-    pub(crate) column: usize,
-    pub(crate) before: Option<(usize, i64)>,
+    pub(crate) pool: PoolId,
+    pub(crate) column: ColumnId,
+    pub(crate) before: Option<(ColumnId, i64)>,
     pub(crate) after: i64,
     /// What the smallest of the pods that move or join counts for.
     pub(crate) least_pod: i64,

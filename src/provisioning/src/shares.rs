@@ -4,12 +4,23 @@
 //! so that no plan gets under it by launching room that nobody needs. It is rounded up to a whole pod: without its
 //! smallest pod a value has less than its share.
 
-use berth_model::{Bin, ClassId, Cluster, ColumnTable, MemberKind, ResourceId, Sym, Universe};
+use berth_model::{Bin, ClassId, Cluster, ColumnId, ColumnTable, MemberKind, PoolId, ResourceId, Sym, Universe};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::max_share::{ALL, DEFAULT_MILLI_CPU, ShareKey, weight_of_cpu};
 use crate::options::Options;
+
+/// An index into [`Shares::cells`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct CellId(u32);
+
+impl CellId {
+    /// As an index.
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
 
 /// A value of a share: what it may have, and how it is called.
 #[derive(Clone, Debug)]
@@ -30,7 +41,7 @@ pub(crate) struct Shares {
     pub(crate) weights: Vec<i64>,
 }
 
-type Cells = SmallVec<[u32; 2]>;
+type Cells = SmallVec<[CellId; 2]>;
 
 impl Shares {
     pub(crate) fn new(cluster: &Cluster, universe: &Universe, tables: &[ColumnTable], options: &Options) -> Self {
@@ -38,7 +49,7 @@ impl Shares {
         if options.max_shares.is_empty() {
             return shares;
         }
-        let mut known: FxHashMap<(usize, Option<Sym>), u32> = FxHashMap::default();
+        let mut known: FxHashMap<(usize, Option<Sym>), CellId> = FxHashMap::default();
         for table in tables {
             let mut of_pool = Vec::with_capacity(table.columns.len());
             for column in &table.columns {
@@ -59,7 +70,7 @@ impl Shares {
                     if share.value.as_ref().is_some_and(|named| named != name) {
                         continue;
                     }
-                    let next = u32::try_from(shares.cells.len()).unwrap_or(u32::MAX);
+                    let next = CellId(u32::try_from(shares.cells.len()).unwrap_or(u32::MAX));
                     let cell = *known.entry((rule, value)).or_insert(next);
                     if cell == next {
                         let share_of_all = i128::from(share.billionths).min(ALL);
@@ -81,8 +92,8 @@ impl Shares {
     }
 
     /// The shares that a node of a column counts in.
-    pub(crate) fn cells_of(&self, pool: usize, column: usize) -> &[u32] {
-        self.of.get(pool).and_then(|of| of.get(column)).map_or(&[], |cells| cells)
+    pub(crate) fn cells_of(&self, pool: PoolId, column: ColumnId) -> &[CellId] {
+        self.of.get(pool.index()).and_then(|of| of.get(column.index())).map_or(&[], |cells| cells)
     }
 
     /// The largest share that a value may have.
@@ -98,9 +109,9 @@ impl Shares {
     }
 
     /// The cells of such a key and value.
-    pub(crate) fn cells_that(&self, is_it: impl Fn(ShareKey, Option<Sym>) -> bool) -> impl Iterator<Item = u32> {
+    pub(crate) fn cells_that(&self, is_it: impl Fn(ShareKey, Option<Sym>) -> bool) -> impl Iterator<Item = CellId> {
         let cells = (0..).zip(&self.cells);
-        cells.filter(move |(_, cell)| is_it(cell.key, cell.value)).map(|(at, _)| at)
+        cells.filter(move |(_, cell)| is_it(cell.key, cell.value)).map(|(at, _)| CellId(at))
     }
 
     /// What a member of a class counts for.

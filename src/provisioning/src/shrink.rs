@@ -1,5 +1,7 @@
 //! The end of a packing: the cheapest column for what each node came to hold.
 
+use berth_model::ColumnId;
+
 use crate::ledger::Ledger;
 use crate::listing::Listings;
 use crate::share_tally::Move;
@@ -8,14 +10,14 @@ use crate::world::World;
 
 impl World<'_> {
     // The cheapest paid column for a paid group, within limits and finite supplies.
-    fn cheapest_column(self, index: usize) -> Option<usize> {
+    fn cheapest_column(self, index: usize) -> Option<ColumnId> {
         let bin = self.ledger.state.bins().get(index)?;
-        let table = self.tables.columns.get(bin.pool)?;
-        if bin.nodes == 0 || table.reserved.contains(bin.planned) {
+        let table = self.tables.table(bin.pool);
+        if bin.nodes == 0 || table.is_reserved(bin.planned) {
             return None;
         }
         let load = if self.tables.shares.is_empty() { 0 } else { self.tables.shares.load(bin) };
-        bin.columns.ones().filter(|&at| !table.reserved.contains(at)).find(|&at| {
+        ColumnId::of(&bin.columns).filter(|&at| !table.is_reserved(at)).find(|&at| {
             if at == bin.planned {
                 return true;
             }
@@ -25,7 +27,7 @@ impl World<'_> {
             if !self.shares_allow(moved, bin.nodes) {
                 return false;
             }
-            let slots = table.columns.get(at).and_then(|column| column.slots);
+            let slots = table.column(at).slots;
             slots.is_none_or(|slot| self.ledger.state.free_slots(slot) >= bin.nodes)
                 && self.allowance(bin.pool, at, Some(bin.planned)) >= bin.nodes
         })

@@ -1,6 +1,6 @@
 //! Planned nodes and capacity reservations: builds the matching, and carries it out.
 
-use berth_model::{Bin, ClassId, Money, SlotId};
+use berth_model::{Bin, ClassId, ColumnId, Money, PoolId, SlotId};
 use berth_scheduling::demands;
 use rustc_hash::FxHashMap;
 
@@ -16,8 +16,8 @@ use crate::world::World;
 #[derive(Clone, Copy)]
 struct SlotUse {
     slot: SlotId,
-    pool: usize,
-    column: usize,
+    pool: PoolId,
+    column: ColumnId,
 }
 
 /// A group of planned nodes and the slots that could serve it.
@@ -25,10 +25,10 @@ struct Group {
     bin: usize,
     nodes: u32,
     /// What a node costs without a slot; `None` if it cannot be had.
-    paid: Option<(Money, usize)>,
+    paid: Option<(Money, ColumnId)>,
     open: Vec<SlotUse>,
     /// What the node would be in another pool than its own.
-    elsewhere: FxHashMap<usize, Bin>,
+    elsewhere: FxHashMap<PoolId, Bin>,
 }
 
 impl Tables<'_> {
@@ -44,7 +44,7 @@ impl Tables<'_> {
         order
     }
 
-    fn is_larger(&self, bin: &Bin, column: usize, careful: bool) -> bool {
+    fn is_larger(&self, bin: &Bin, column: ColumnId, careful: bool) -> bool {
         careful
             && match (self.capacity(bin.pool, column), self.capacity(bin.pool, bin.planned)) {
                 (Some(new), Some(old)) => !new.fits(old),
@@ -54,23 +54,23 @@ impl Tables<'_> {
 }
 
 impl<'w> World<'w> {
-    fn plans(self, bin: usize, column: usize) -> bool {
+    fn plans(self, bin: usize, column: ColumnId) -> bool {
         self.ledger.state.bins().get(bin).is_some_and(|bin| bin.planned == column)
     }
 
     fn slot_of(self, bin: usize) -> Option<SlotId> {
         let bin = self.ledger.state.bins().get(bin)?;
-        self.tables.columns.get(bin.pool)?.columns.get(bin.planned)?.slots
+        self.tables.table(bin.pool).column(bin.planned).slots
     }
 
     fn groups(self, careful: bool) -> Vec<Group> {
         let mut prepared: FxHashMap<ClassId, Option<Prepared<'w>>> = FxHashMap::default();
         let mut out = Vec::new();
         for (index, bin) in self.ledger.state.bins().iter().enumerate().filter(|(_, bin)| bin.nodes > 0) {
-            let Some(table) = self.tables.columns.get(bin.pool) else { continue };
-            let is_finite_paid = |at: usize| table.columns.get(at).is_some_and(|column| column.slots.is_some());
-            let paid = if table.reserved.contains(bin.planned) {
-                let found = bin.columns.ones().find(|&at| !table.reserved.contains(at) && !is_finite_paid(at));
+            let table = self.tables.table(bin.pool);
+            let is_finite_paid = |at: ColumnId| table.column(at).slots.is_some();
+            let paid = if table.is_reserved(bin.planned) {
+                let found = ColumnId::of(&bin.columns).find(|&at| !table.is_reserved(at) && !is_finite_paid(at));
                 found.filter(|&at| {
                     (!self.tables.is_limited(bin.pool) || !self.tables.is_larger(bin, at, careful))
                         && keeps_min_values(table, &bin.columns, &bin.open, at)
@@ -81,14 +81,14 @@ impl<'w> World<'w> {
             let mut group = Group {
                 bin: index,
                 nodes: bin.nodes,
-                paid: paid.and_then(|at| table.columns.get(at).map(|column| (column.price, at))),
+                paid: paid.map(|at| (table.column(at).price, at)),
                 open: Vec::new(),
                 elsewhere: FxHashMap::default(),
             };
             self.add_open(&mut group, bin, bin.pool, careful);
-            for pool in 0..self.tables.columns.len() {
+            for pool in self.tables.pools() {
                 if pool != bin.pool
-                    && self.tables.columns.get(pool).is_some_and(|table| !table.reserved.is_clear())
+                    && !self.tables.table(pool).reserved.is_clear()
                     && let Some(there) = self.elsewhere(bin, pool, &mut prepared)
                 {
                     self.add_open(&mut group, &there, pool, careful);
@@ -102,11 +102,11 @@ impl<'w> World<'w> {
         out
     }
 
-    fn add_open(self, group: &mut Group, bin: &Bin, pool: usize, careful: bool) {
-        let Some(table) = self.tables.columns.get(pool) else { return };
+    fn add_open(self, group: &mut Group, bin: &Bin, pool: PoolId, careful: bool) {
+        let table = self.tables.table(pool);
         let is_own = self.ledger.state.bins().get(group.bin).is_some_and(|own| own.pool == pool);
-        for at in bin.columns.intersection(&table.reserved) {
-            let Some(slot) = table.columns.get(at).and_then(|column| column.slots) else { continue };
+        for at in bin.columns.intersection(&table.reserved).map(ColumnId::new) {
+            let Some(slot) = table.column(at).slots else { continue };
             let is_current = is_own && at == bin.planned;
             if self.tables.is_limited(pool) && !is_current {
                 let instead = is_own.then_some(bin.planned);
@@ -123,8 +123,13 @@ impl<'w> World<'w> {
     }
 
     // The same node in another pool, if that pool admits all its pods with the same domains.
-    fn elsewhere(self, bin: &Bin, pool: usize, prepared: &mut FxHashMap<ClassId, Option<Prepared<'w>>>) -> Option<Bin> {
-        let table = self.tables.columns.get(pool)?;
+    fn elsewhere(
+        self,
+        bin: &Bin,
+        pool: PoolId,
+        prepared: &mut FxHashMap<ClassId, Option<Prepared<'w>>>,
+    ) -> Option<Bin> {
+        let table = self.tables.table(pool);
         let (mut columns, mut open) = (table.all(), table.open.clone());
         for (class, _) in &bin.contents {
             let prepared = prepared.entry(*class).or_insert_with(|| {
@@ -146,7 +151,7 @@ impl<'w> World<'w> {
             columns.difference_with(kept);
         }
         table.keep_fitting(&mut columns, &bin.used);
-        let planned = columns.intersection(&table.reserved).next()?;
+        let planned = columns.intersection(&table.reserved).next().map(ColumnId::new)?;
         if open.is_contradiction() || !keeps_min_values(table, &columns, &open, planned) {
             return None;
         }
@@ -156,12 +161,12 @@ impl<'w> World<'w> {
     fn breaks_limits(self, listings: &mut Listings) -> bool {
         self.exceeds_limits()
             || !self.keeps_shares_of_total()
-            || !(0..self.tables.columns.len()).all(|pool| self.keeps_lists(listings, pool))
+            || !self.tables.pools().all(|pool| self.keeps_lists(listings, pool))
     }
 
     fn exceeds_limits(self) -> bool {
         self.tables.cluster.node_pools.iter().enumerate().any(|(index, pool)| {
-            let Some((used, nodes)) = self.ledger.state.pool_use(index) else { return false };
+            let Some((used, nodes)) = self.ledger.state.pool_use(PoolId::new(index)) else { return false };
             // What was over its limit before the solve is nobody's doing here.
             let exceeds = |&(resource, limit): &(berth_model::ResourceId, i64)| {
                 used.get(resource) > limit && used.get(resource) > pool.used.get(resource)
@@ -197,9 +202,7 @@ impl Ledger {
             }
             if unmatched > 0 {
                 let planned = group.paid.map_or(bin.planned, |(_, column)| column);
-                if let Some(slot) =
-                    tables.columns.get(bin.pool).and_then(|t| t.columns.get(planned)).and_then(|c| c.slots)
-                {
+                if let Some(slot) = tables.table(bin.pool).column(planned).slots {
                     let taken = self.state.take_slots(slot, unmatched);
                     debug_assert!(taken, "a finite supply was overdrawn");
                 }
@@ -215,8 +218,7 @@ impl Ledger {
         }
         let mut first = true;
         for mut part in parts {
-            let room = tables.columns.get(part.pool).and_then(|t| t.columns.get(part.planned)).map(|c| c.room.clone());
-            part.slack = room.unwrap_or_default();
+            part.slack = tables.table(part.pool).column(part.planned).room.clone();
             part.slack.subtract(&part.used);
             if let Some(capacity) = tables.capacity(part.pool, part.planned).cloned() {
                 self.state.use_pool(part.pool, &capacity, i64::from(part.nodes));
@@ -246,7 +248,7 @@ pub(crate) fn match_slots(tables: &Tables<'_>, ledger: &mut Ledger, listings: &m
         }
     }
     ledger.state.forget(mark);
-    if !tables.shares.is_empty() || (0..tables.columns.len()).any(|pool| tables.is_limited(pool)) {
+    if !tables.shares.is_empty() || tables.pools().any(|pool| tables.is_limited(pool)) {
         match_one_by_one(tables, ledger, listings);
     }
 }

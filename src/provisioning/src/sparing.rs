@@ -1,6 +1,6 @@
 //! Where limits leave pods out, packings that spare them: room is bought by what it takes of limits, not by its price.
 
-use berth_model::{ClassId, Money};
+use berth_model::{ClassId, ColumnId, Money, PoolId};
 use berth_scheduling::demands;
 
 use crate::prepared::Prepared;
@@ -14,7 +14,7 @@ const ALL: i128 = 1_000_000_000;
 impl Tables<'_> {
     /// The packings to be tried where limits leave pods out, as many as the budget of packed classes allows.
     pub(crate) fn sparing_strategies(&self, budget: usize, n_classes: usize) -> Vec<Strategy> {
-        if budget == 0 || !(0..self.columns.len()).any(|pool| self.is_limited(pool)) {
+        if budget == 0 || !self.pools().any(|pool| self.is_limited(pool)) {
             return Vec::new();
         }
         let base = Strategy { spares_limits: true, ..Strategy::default() };
@@ -35,21 +35,20 @@ impl Tables<'_> {
     }
 
     // The columns of a pool that hold a pod.
-    fn fitting(&self, way: &Prepared<'_>, pool: usize) -> Vec<usize> {
-        let Some((table, Some(admission))) = self.columns.get(pool).zip(way.admissions.get(pool)) else {
-            return Vec::new();
-        };
+    fn fitting(&self, way: &Prepared<'_>, pool: PoolId) -> Vec<ColumnId> {
+        let Some(Some(admission)) = way.admissions.get(pool.index()) else { return Vec::new() };
+        let table = self.table(pool);
         let mut columns = admission.columns.clone();
         table.keep_fitting(&mut columns, way.requests);
-        columns.ones().collect()
+        ColumnId::of(&columns).collect()
     }
 
     // Whether some column that holds a pod is such.
-    fn may_fit(&self, id: ClassId, is_such: impl Fn(usize, usize) -> bool) -> bool {
+    fn may_fit(&self, id: ClassId, is_such: impl Fn(PoolId, ColumnId) -> bool) -> bool {
         let Some(demand) = demands(self.cluster, self.universe, id).pop() else { return false };
         let ways = Prepared::alternatives(self, &demand);
         ways.iter().filter(|way| way.spec.refusal.is_none()).any(|way| {
-            let mut pools = 0..self.columns.len();
+            let mut pools = self.pools();
             pools.any(|pool| self.fitting(way, pool).into_iter().any(|at| is_such(pool, at)))
         })
     }
@@ -57,8 +56,8 @@ impl Tables<'_> {
     /// Whether a pod that was left out might be on a node within limits and supplies, had others not used them up.
     pub(crate) fn may_want_what_others_took(&self, id: ClassId) -> bool {
         self.may_fit(id, |pool, at| {
-            let column = self.columns.get(pool).and_then(|table| table.columns.get(at));
-            self.fits_alone(pool, at) && (self.is_limited(pool) || column.is_some_and(|column| column.slots.is_some()))
+            let column = self.table(pool).column(at);
+            self.fits_alone(pool, at) && (self.is_limited(pool) || column.slots.is_some())
         })
     }
 }
@@ -86,12 +85,10 @@ impl World<'_> {
     }
 
     /// What a node of a column takes of what its pool's limits leave, in place of another where that is given.
-    pub(crate) fn taken_of_limits(self, pool: usize, column: usize, instead: Option<usize>) -> Money {
-        let (Some(definition), Some((used, nodes)), Some(capacity)) = (
-            self.tables.cluster.node_pools.get(pool),
-            self.ledger.state.pool_use(pool),
-            self.tables.capacity(pool, column),
-        ) else {
+    pub(crate) fn taken_of_limits(self, pool: PoolId, column: ColumnId, instead: Option<ColumnId>) -> Money {
+        let (Some(definition), Some((used, nodes)), Some(capacity)) =
+            (self.tables.definition(pool), self.ledger.state.pool_use(pool), self.tables.capacity(pool, column))
+        else {
             return Money::ZERO;
         };
         let given_up = instead.and_then(|column| self.tables.capacity(pool, column));
@@ -116,10 +113,10 @@ impl World<'_> {
         let way = Prepared::new(self.tables, &demand);
         let count = self.tables.universe.class(id).map_or(1, |class| class.count);
         let of_pool = |pool| self.tables.fitting(&way, pool).into_iter().map(move |at| (pool, at));
-        let all = (0..self.tables.columns.len()).flat_map(of_pool).map(|(pool, at)| {
+        let all = self.tables.pools().flat_map(of_pool).map(|(pool, at)| {
             let taken = self.taken_of_limits(pool, at, None);
-            let column = self.tables.columns.get(pool).and_then(|table| table.columns.get(at));
-            let pods = column.map_or(1, |column| way.requests.times_in(&column.room, count).max(1));
+            let column = self.tables.table(pool).column(at);
+            let pods = way.requests.times_in(&column.room, count).max(1);
             if by_pod { Money::from_pico(taken.pico() / i128::from(pods)) } else { taken }
         });
         all.min().unwrap_or(Money::ZERO)

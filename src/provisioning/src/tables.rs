@@ -3,7 +3,9 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use berth_model::{ClassId, Cluster, ColumnTable, PodClass, PodSpec, Resources, Sym, Universe};
+use berth_model::{
+    ClassId, Cluster, Column, ColumnId, ColumnTable, NodePool, PodClass, PodSpec, PoolId, Resources, Sym, Universe,
+};
 use berth_scheduling::{NodeTables, Passage, filter_passages};
 use rustc_hash::FxHashMap;
 
@@ -13,6 +15,13 @@ use crate::launchable::Launching;
 use crate::options::Options;
 use crate::pool_limits::largest;
 use crate::shares::Shares;
+
+/// A column of a NodePool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct PoolColumn {
+    pub(crate) pool: PoolId,
+    pub(crate) column: ColumnId,
+}
 
 /// What a solve reads and never changes.
 pub(crate) struct Tables<'a> {
@@ -30,7 +39,7 @@ pub(crate) struct Tables<'a> {
     /// By NodePool and resource: the most that a type of its has.
     pub(crate) largest: Vec<Resources>,
     /// Pools of equal weight together, heaviest first.
-    pub(crate) pools_by_weight: Rc<[Vec<usize>]>,
+    pub(crate) pools_by_weight: Rc<[Vec<PoolId>]>,
     /// Whether any pool has reserved columns.
     pub(crate) has_reserved: bool,
     /// By filter and NodePool: the ways in which nodes pass.
@@ -75,6 +84,36 @@ impl<'a> Tables<'a> {
         }
     }
 
+    /// The NodePools.
+    pub(crate) fn pools(&self) -> impl Iterator<Item = PoolId> + Clone + use<> {
+        (0..self.columns.len()).map(PoolId::new)
+    }
+
+    /// What each NodePool could launch.
+    pub(crate) fn by_pool(&self) -> impl Iterator<Item = (PoolId, &ColumnTable)> {
+        self.columns.iter().enumerate().map(|(index, table)| (PoolId::new(index), table))
+    }
+
+    /// What a NodePool could launch: of one that there is not, nothing.
+    pub(crate) fn table(&self, pool: PoolId) -> &ColumnTable {
+        static NONE: std::sync::OnceLock<ColumnTable> = std::sync::OnceLock::new();
+        let table = self.columns.get(pool.index());
+        debug_assert!(table.is_some(), "{pool:?} of another cluster");
+        table.unwrap_or_else(|| NONE.get_or_init(ColumnTable::default))
+    }
+
+    /// A column of a NodePool.
+    pub(crate) fn column(&self, at: PoolColumn) -> &Column {
+        self.table(at.pool).column(at.column)
+    }
+
+    /// A NodePool as it is defined; `None` for one that there is not.
+    pub(crate) fn definition(&self, pool: PoolId) -> Option<&'a NodePool> {
+        let definition = self.cluster.node_pools.get(pool.index());
+        debug_assert!(definition.is_some(), "{pool:?} of another cluster");
+        definition
+    }
+
     /// The classes of pods and Reservations that have no node.
     pub(crate) fn pending(&self) -> impl Iterator<Item = (ClassId, &'a PodClass)> + use<'a> {
         let classes = self.universe.classes.iter().enumerate();
@@ -94,11 +133,11 @@ impl<'a> Tables<'a> {
     }
 }
 
-fn pools_by_weight(cluster: &Cluster) -> Vec<Vec<usize>> {
-    let mut by_weight: std::collections::BTreeMap<std::cmp::Reverse<u32>, Vec<usize>> =
+fn pools_by_weight(cluster: &Cluster) -> Vec<Vec<PoolId>> {
+    let mut by_weight: std::collections::BTreeMap<std::cmp::Reverse<u32>, Vec<PoolId>> =
         std::collections::BTreeMap::new();
     for (index, pool) in cluster.node_pools.iter().enumerate().filter(|(_, pool)| pool.refusal.is_none()) {
-        by_weight.entry(std::cmp::Reverse(pool.weight)).or_default().push(index);
+        by_weight.entry(std::cmp::Reverse(pool.weight)).or_default().push(PoolId::new(index));
     }
     by_weight.into_values().collect()
 }

@@ -1,6 +1,6 @@
 //! What a plan takes of shares.
 
-use berth_model::{CapacityType, ClassId, Cluster, Sym, Universe};
+use berth_model::{CapacityType, ClassId, Cluster, ColumnId, Sym, Universe};
 
 use crate::ledger::Ledger;
 use crate::max_share::DEFAULT_MILLI_CPU;
@@ -51,13 +51,11 @@ impl Ledger {
                     == (part.instance_type, part.zone, part.capacity_type)
             };
             let mut columns = tables
-                .columns
-                .iter()
-                .enumerate()
-                .filter_map(|(pool, table)| Some((pool, table.columns.iter().position(is_it)?)));
+                .by_pool()
+                .filter_map(|(pool, table)| Some((pool, table.columns.iter().position(is_it).map(ColumnId::new)?)));
             let Some((pool, column)) = columns.next() else { continue };
             for &cell in tables.shares.cells_of(pool, column) {
-                if let Some(loads) = tally.by_cell.get_mut(cell as usize) {
+                if let Some(loads) = tally.by_cell.get_mut(cell.index()) {
                     loads.add(part.load, part.least_pod, part.nodes);
                 }
             }

@@ -5,8 +5,8 @@
 use std::collections::BTreeSet;
 
 use berth_model::{
-    ClassId, Cluster, ColumnTable, Constraint, CounterId, HostCounts, Money, PodSpec, Resources, Sym, Universe,
-    Volumes, host_allowance,
+    ClassId, Cluster, ColumnId, ColumnTable, Constraint, CounterId, HostCounts, Money, PodSpec, Resources, Sym,
+    Universe, Volumes, host_allowance,
 };
 use berth_scheduling::Counted;
 use fixedbitset::FixedBitSet;
@@ -14,16 +14,14 @@ use rustc_hash::FxHashMap;
 
 use crate::caches::Caches;
 use crate::launchable::Launching;
-use crate::ledger::Ledger;
-use crate::ledger::Tally;
-use crate::options::Effort;
-use crate::options::Options;
+use crate::ledger::{Ledger, Tally};
+use crate::options::{Effort, Options};
 use crate::packing::Packing;
 use crate::planner::Planner;
 use crate::portfolio::{pack_anew, strategies_for};
 use crate::rounds::finish_packing;
 use crate::strategy::Strategy;
-use crate::tables::Tables;
+use crate::tables::{PoolColumn, Tables};
 use crate::world::World;
 
 /// Single nodes that are tried: the cheapest may be in a zone where the pods may not be.
@@ -83,7 +81,7 @@ impl<'a> Trials<'a> {
         let is_possible = weights().min() == weights().max()
             && options.max_shares.is_empty()
             && !planner.tables.has_open_domains()
-            && !(0..supply.node_pools.len()).any(|pool| planner.tables.is_limited(pool));
+            && !planner.tables.pools().any(|pool| planner.tables.is_limited(pool));
         Trials { planner, cluster, values: FxHashMap::default(), known_domains: FxHashMap::default(), is_possible }
     }
 
@@ -129,8 +127,8 @@ impl<'a> Trials<'a> {
         self.beside(counted, |planner| {
             let Planner { tables, ledger, caches } = planner;
             let start = ledger.state.mark();
-            for (pool, column) in single_nodes(tables, caches, pods, below) {
-                if puts_on_one(tables, ledger, caches, pods, (pool, column))
+            for at in single_nodes(tables, caches, pods, below) {
+                if puts_on_one(tables, ledger, caches, pods, at)
                     && let Some(found) = World::new(tables, ledger).planned_nodes()
                 {
                     return Some(found);
@@ -219,7 +217,7 @@ impl World<'_> {
         }
         let mut found = NewNodes { price: Money::ZERO, count: 0 };
         for bin in self.ledger.state.bins().iter().filter(|bin| bin.nodes > 0) {
-            let column = self.tables.columns.get(bin.pool)?.columns.get(bin.planned)?;
+            let column = self.tables.table(bin.pool).column(bin.planned);
             found.price += column.price.times(u64::from(bin.nodes));
             found.count += bin.nodes;
         }
@@ -242,7 +240,7 @@ fn pack_these<'a>(tables: &Tables<'a>, ledger: &mut Ledger, caches: &mut Caches<
 }
 
 /// Paid columns that cost less than this and have room for all of these pods, the cheapest first.
-fn single_nodes<'a>(tables: &Tables<'a>, caches: &mut Caches<'a>, pods: &Pods, below: Money) -> Vec<(usize, usize)> {
+fn single_nodes<'a>(tables: &Tables<'a>, caches: &mut Caches<'a>, pods: &Pods, below: Money) -> Vec<PoolColumn> {
     let mut sum = Resources::new();
     let mut admitted: Vec<FixedBitSet> = tables.columns.iter().map(ColumnTable::all).collect();
     for (columns, table) in admitted.iter_mut().zip(&*tables.columns) {
@@ -252,8 +250,8 @@ fn single_nodes<'a>(tables: &Tables<'a>, caches: &mut Caches<'a>, pods: &Pods, b
         let askings = caches.askings(tables, id);
         let Some([prepared]) = askings.first().map(|asking| asking.ways(tables)) else { return Vec::new() };
         sum.add_times(prepared.requests, i64::from(count));
-        for (pool, columns) in admitted.iter_mut().enumerate() {
-            match prepared.admissions.get(pool).and_then(Option::as_ref) {
+        for (pool, columns) in tables.pools().zip(&mut admitted) {
+            match prepared.admissions.get(pool.index()).and_then(Option::as_ref) {
                 Some(admission) => columns.intersect_with(&admission.columns),
                 None => columns.clear(),
             }
@@ -262,17 +260,17 @@ fn single_nodes<'a>(tables: &Tables<'a>, caches: &mut Caches<'a>, pods: &Pods, b
             }
         }
     }
-    let mut found: Vec<(Money, usize, usize)> = Vec::new();
-    for (pool, (table, mut columns)) in tables.columns.iter().zip(admitted).enumerate() {
+    let mut found: Vec<(Money, PoolColumn)> = Vec::new();
+    for ((pool, table), mut columns) in tables.by_pool().zip(admitted) {
         table.keep_fitting(&mut columns, &sum);
-        let known = columns.ones().filter_map(|at| Some((at, table.columns.get(at)?)));
+        let known = ColumnId::of(&columns).map(|at| (at, table.column(at)));
         let paid = known.filter(|(_, column)| column.slots.is_none());
         let cheaper = paid.take_while(|(_, column)| column.price + tables.options.node_cost < below);
-        found.extend(cheaper.take(MOST_SINGLE).map(|(at, column)| (column.price, pool, at)));
+        found.extend(cheaper.take(MOST_SINGLE).map(|(at, column)| (column.price, PoolColumn { pool, column: at })));
     }
     found.sort_unstable();
     found.truncate(MOST_SINGLE);
-    found.into_iter().map(|(_, pool, column)| (pool, column)).collect()
+    found.into_iter().map(|(_, at)| at).collect()
 }
 
 /// Puts all of these pods on one node of a column, each with all that it prefers; false where some may not be there.
@@ -281,10 +279,11 @@ fn puts_on_one<'a>(
     ledger: &mut Ledger,
     caches: &mut Caches<'a>,
     pods: &Pods,
-    (pool, column): (usize, usize),
+    at: PoolColumn,
 ) -> bool {
+    let PoolColumn { pool, column } = at;
     ledger.tally = Tally::default();
-    let Some(table) = tables.columns.get(pool) else { return false };
+    let table = tables.table(pool);
     for &(id, count) in pods {
         let askings = caches.askings(tables, id);
         let Some([prepared]) = askings.first().map(|asking| asking.ways(tables)) else { return false };

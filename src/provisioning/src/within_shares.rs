@@ -1,11 +1,11 @@
 //! What shares allow beside what is on nodes now.
 
-use berth_model::{Bin, ClassId};
+use berth_model::{Bin, ClassId, ColumnId, PoolId};
 
 use crate::max_share::{ALL, ShareKey, ValueShare};
 use crate::share_tally::{Loads, Move, Tally};
-use crate::shares::Cell;
-use crate::tables::Tables;
+use crate::shares::{Cell, CellId};
+use crate::tables::{PoolColumn, Tables};
 use crate::world::World;
 
 impl Tables<'_> {
@@ -20,10 +20,10 @@ impl Tables<'_> {
     /// Whether a claim planned on one column may list another: that draws on no zone and no capacity type whose share
     /// the planned one does not draw on. Which instance type is launched is the cloud's to say, so what counts is the
     /// planned one.
-    pub(crate) fn may_list(&self, pool: usize, planned: usize, listed: usize) -> bool {
+    pub(crate) fn may_list(&self, pool: PoolId, planned: ColumnId, listed: ColumnId) -> bool {
         let of_planned = self.shares.cells_of(pool, planned);
         self.shares.cells_of(pool, listed).iter().all(|cell| {
-            let key = self.shares.cells.get(*cell as usize).map(|cell| cell.key);
+            let key = self.shares.cells.get(cell.index()).map(|cell| cell.key);
             key == Some(ShareKey::InstanceType) || of_planned.contains(cell)
         })
     }
@@ -78,7 +78,7 @@ impl World<'_> {
         self.with_tally(|tally| {
             self.tables.shares.cells_of(moved.pool, moved.column).iter().all(|cell| {
                 let (Some(rule), Some(loads)) =
-                    (self.tables.shares.cells.get(*cell as usize), tally.by_cell.get(*cell as usize))
+                    (self.tables.shares.cells.get(cell.index()), tally.by_cell.get(cell.index()))
                 else {
                     return true;
                 };
@@ -95,24 +95,18 @@ impl World<'_> {
     }
 
     /// How many pods of a class may join a node of a group, or open one, on a column; `most` at most.
-    pub(crate) fn pods_within_shares(
-        self,
-        class: ClassId,
-        (pool, column): (usize, usize),
-        bin: Option<&Bin>,
-        most: u32,
-    ) -> u32 {
+    pub(crate) fn pods_within_shares(self, class: ClassId, at: PoolColumn, bin: Option<&Bin>, most: u32) -> u32 {
         if self.ledger.shares.total() == 0 {
             return most;
         }
-        most_that(most, |pods| self.shares_allow(self.joining(class, (pool, column), bin, pods), 1))
+        most_that(most, |pods| self.shares_allow(self.joining(class, at, bin, pods), 1))
     }
 
     /// How many nodes of a group, or new ones, so many pods of a class each may join on a column; `most` at most.
     pub(crate) fn nodes_joined_within_shares(
         self,
         class: ClassId,
-        (pool, column): (usize, usize),
+        at: PoolColumn,
         bin: Option<&Bin>,
         pods: u32,
         most: u32,
@@ -120,19 +114,19 @@ impl World<'_> {
         if self.ledger.shares.total() == 0 {
             return most;
         }
-        self.nodes_within_shares(self.joining(class, (pool, column), bin, pods), most)
+        self.nodes_within_shares(self.joining(class, at, bin, pods), most)
     }
 
-    fn joining(self, class: ClassId, (pool, column): (usize, usize), bin: Option<&Bin>, pods: u32) -> Move {
+    fn joining(self, class: ClassId, at: PoolColumn, bin: Option<&Bin>, pods: u32) -> Move {
         let weight = self.tables.shares.weight(class);
         let before = bin.map(|bin| (bin.planned, self.tables.shares.load(bin)));
         let after = before.map_or(0, |(_, load)| load).saturating_add(weight.saturating_mul(i64::from(pods)));
         let least_pod = bin.map_or(weight, |bin| self.tables.shares.least_pod(bin).min(weight));
-        Move { pool, column, before, after, least_pod }
+        Move { pool: at.pool, column: at.column, before, after, least_pod }
     }
 
     /// The share that keeps one more node off a column, as people should read it.
-    pub(crate) fn exceeded_share(self, class: ClassId, pool: usize, column: usize) -> Option<String> {
+    pub(crate) fn exceeded_share(self, class: ClassId, pool: PoolId, column: ColumnId) -> Option<String> {
         let after = self.tables.shares.weight(class);
         let moved = Move { pool, column, before: None, after, least_pod: after };
         if self.shares_allow(moved, 1) {
@@ -140,7 +134,7 @@ impl World<'_> {
         }
         self.with_tally(|tally| {
             let full = self.tables.shares.cells_of(pool, column).iter().filter_map(|&cell| {
-                Some((self.tables.shares.cells.get(cell as usize)?, tally.by_cell.get(cell as usize)?))
+                Some((self.tables.shares.cells.get(cell.index())?, tally.by_cell.get(cell.index())?))
             });
             let mut full = full.filter(|(rule, loads)| {
                 !is_under(
@@ -198,7 +192,7 @@ impl World<'_> {
             let load = shares.load(bin);
             tally.total += i128::from(load) * i128::from(bin.nodes);
             for &cell in shares.cells_of(bin.pool, bin.planned) {
-                if let Some(loads) = tally.by_cell.get_mut(cell as usize) {
+                if let Some(loads) = tally.by_cell.get_mut(cell.index()) {
                     loads.add(load, shares.least_pod(bin), bin.nodes);
                 }
             }
@@ -214,12 +208,12 @@ impl World<'_> {
     }
 
     /// The share of a cell, in billionths.
-    pub(crate) fn share_of(self, cell: u32) -> i128 {
-        self.tables.shares.cells.get(cell as usize).map_or(ALL, |cell| self.ledger.shares.within(cell))
+    pub(crate) fn share_of(self, cell: CellId) -> i128 {
+        self.tables.shares.cells.get(cell.index()).map_or(ALL, |cell| self.ledger.shares.within(cell))
     }
 
     /// How full a cell is with such a load; to be compared only.
-    pub(crate) fn fullness(self, cell: u32, load: i128) -> i128 {
+    pub(crate) fn fullness(self, cell: CellId, load: i128) -> i128 {
         load.saturating_mul(ALL) / self.share_of(cell).max(1)
     }
 }

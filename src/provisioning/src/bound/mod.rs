@@ -16,11 +16,18 @@ use crate::options::Effort;
 use crate::prepared::{Pins, Prepared};
 use crate::search::{Member, Offers, Purpose, Row, Workload, bound_budget, budget, build};
 use crate::solution::Bound;
-use crate::tables::Tables;
+use crate::tables::{PoolColumn, Tables};
 use crate::world::World;
 
-/// Classes on each node, how many nodes there are, the pool and column that they are planned on, and their domains.
-type Group = (Vec<(ClassId, u32)>, u32, (usize, usize), Vec<(Sym, Sym)>);
+/// Alike nodes of the plan.
+struct Group {
+    /// Classes on each node.
+    contents: Vec<(ClassId, u32)>,
+    nodes: u32,
+    /// What they are planned on.
+    planned: PoolColumn,
+    domains: Vec<(Sym, Sym)>,
+}
 
 /// Rows, and which is a class's, in a domain that pods of it must be in or anywhere.
 #[derive(Debug, Default)]
@@ -71,7 +78,7 @@ impl Tables<'_> {
                 ports.clone_from(&prepared.spec.host_ports);
                 let volumes = &prepared.spec.volumes;
                 relaxed.volumes |= !volumes.exclusive_claims.is_empty() || !volumes.disks.is_empty();
-                for (pool, columns) in columns.iter_mut().enumerate() {
+                for (pool, columns) in self.pools().zip(&mut columns) {
                     if let Some(admission) = prepared.admission(self, pool, pins) {
                         columns.union_with(&admission.columns);
                     }
@@ -108,7 +115,12 @@ pub(crate) fn bound(
     let mut placed: FxHashMap<ClassId, u32> = FxHashMap::default();
     let mut groups: Vec<Group> = Vec::new();
     for bin in ledger.state.bins().iter().filter(|bin| bin.nodes > 0) {
-        groups.push((bin.contents.to_vec(), bin.nodes, (bin.pool, bin.planned), bin.domains.to_vec()));
+        groups.push(Group {
+            contents: bin.contents.to_vec(),
+            nodes: bin.nodes,
+            planned: PoolColumn { pool: bin.pool, column: bin.planned },
+            domains: bin.domains.to_vec(),
+        });
         for &(class, each) in &bin.contents {
             *placed.entry(class).or_default() += each.saturating_mul(bin.nodes);
         }
@@ -155,7 +167,7 @@ pub(crate) fn bound(
     let offers = Offers::new(world, &rows);
     let (mut problem, asked) = build(world, &rows, &offers, Purpose::Bounds);
     world.add_nodes(&mut problem, &asked);
-    let start = groups.into_iter().filter_map(|(contents, nodes, column, domains)| {
+    let start = groups.into_iter().filter_map(|Group { contents, nodes, planned, domains }| {
         let mut items: Vec<(u32, u32)> = Vec::with_capacity(contents.len());
         for (class, each) in contents {
             let of_domain = domains.iter().find_map(|&domain| of_class.get(&(class, Some(domain))));
@@ -167,7 +179,7 @@ pub(crate) fn bound(
             }
         }
         items.sort_unstable();
-        let pattern = Pattern { bin: *offers.of.get(&column)?, items };
+        let pattern = Pattern { bin: *offers.of.get(&planned)?, items };
         problem.allows(&pattern).then_some((pattern, nodes))
     });
     let mut start: Vec<(Pattern, u32)> = start.collect();

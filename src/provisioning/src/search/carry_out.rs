@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use berth_model::{Bin, ClassId, Resources};
+use berth_model::{Bin, ClassId, ColumnId, PoolId, Resources};
 use berth_packing::Pattern;
 use smallvec::SmallVec;
 
 use super::offers::Offers;
-use super::rows::{Member, Rows, is_counted_nowhere};
-use crate::ledger::Ledger;
+use super::rows::{BinRows, Member, Rows, is_counted_nowhere};
+use crate::ledger::{Ledger, PlacedAs};
 use crate::share_tally::Move;
 use crate::tables::Tables;
 use crate::world::World;
@@ -16,49 +16,70 @@ use crate::world::World;
 /// A group of nodes as it was before it was taken out.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Withdrawn {
-    pub(crate) pool: usize,
-    pub(crate) planned: usize,
+    pub(crate) pool: PoolId,
+    pub(crate) planned: ColumnId,
     pub(crate) nodes: u32,
 }
 
-/// Pods on each node of a group: row, member of the row, and how many.
-type Contents = Vec<(usize, usize, u32)>;
+/// Pods of a member of a row on each node of a group.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    row: usize,
+    member: usize,
+    each: u32,
+}
+
+type Contents = Vec<Part>;
+
+/// What a node counts for in shares, and its smallest pod.
+#[derive(Clone, Copy, Debug)]
+struct Load {
+    sum: i64,
+    least_pod: i64,
+}
 
 impl Tables<'_> {
-    fn slot_at(&self, pool: usize, column: usize) -> Option<berth_model::SlotId> {
-        self.columns.get(pool)?.columns.get(column)?.slots
+    fn slot_at(&self, pool: PoolId, column: ColumnId) -> Option<berth_model::SlotId> {
+        self.table(pool).column(column).slots
     }
 }
 
 impl World<'_> {
     // How many nodes of a column, each with such a load and such a smallest pod, supplies, limits and shares allow.
-    fn to_be_had(self, pool: usize, column: usize, (after, least_pod): (i64, i64)) -> u32 {
+    fn to_be_had(self, pool: PoolId, column: ColumnId, load: Load) -> u32 {
         let free = self.tables.slot_at(pool, column).map_or(u32::MAX, |slot| self.ledger.state.free_slots(slot));
         let most = free.min(self.allowance(pool, column, None));
-        self.nodes_within_shares(Move { pool, column, before: None, after, least_pod }, most)
+        self.nodes_within_shares(Move { pool, column, before: None, after: load.sum, least_pod: load.least_pod }, most)
     }
 
     // What a node counts for in shares, and its smallest pod.
-    fn load_of(self, rows: &Rows<'_>, contents: &Contents) -> (i64, i64) {
+    fn load_of(self, rows: &Rows<'_>, contents: &Contents) -> Load {
         let (mut load, mut least) = (0_i64, i64::MAX);
-        for &(row, member, each) in contents {
+        for &Part { row, member, each } in contents {
             let Some(member) = rows.list.get(row).and_then(|row| row.members.get(member)) else { continue };
             let weight = self.tables.shares.weight(member.class);
             load = load.saturating_add(weight.saturating_mul(i64::from(each)));
             least = least.min(weight);
         }
-        (load, least)
+        Load { sum: load, least_pod: least }
     }
 
     // A node that takes pods of one class after the other, as when they are placed.
-    fn assemble(self, rows: &Rows<'_>, pool: usize, planned: usize, contents: &Contents, nodes: u32) -> Option<Bin> {
-        let table = self.tables.columns.get(pool)?;
+    fn assemble(
+        self,
+        rows: &Rows<'_>,
+        pool: PoolId,
+        planned: ColumnId,
+        contents: &Contents,
+        nodes: u32,
+    ) -> Option<Bin> {
+        let table = self.tables.table(pool);
         let mut bin = Bin {
             pool,
             nodes,
             columns: table.all(),
             planned,
-            slack: table.columns.get(planned)?.room.clone(),
+            slack: table.column(planned).room.clone(),
             open: table.open.clone(),
             domains: SmallVec::new(),
             used: Resources::new(),
@@ -68,11 +89,10 @@ impl World<'_> {
             disks: Vec::new(),
         };
         // Who asks for accelerators opens the nodes that are kept for them.
-        let asks = |&&(row, ..): &&(usize, usize, u32)| {
-            rows.list.get(row).is_some_and(|row| self.tables.accelerators.are_in(&row.requests))
-        };
+        let asks =
+            |part: &&Part| rows.list.get(part.row).is_some_and(|row| self.tables.accelerators.are_in(&row.requests));
         let others = contents.iter().filter(|part| !asks(part));
-        for &(row, member, each) in contents.iter().filter(asks).chain(others) {
+        for &Part { row, member, each } in contents.iter().filter(asks).chain(others) {
             let Member { class, pins, .. } = rows.list.get(row)?.members.get(member)?;
             let scope = rows.prepared.get(class)?.scope(self.tables, pins);
             if self.allowance_on_bin(&bin, &scope) < each {
@@ -88,9 +108,9 @@ impl World<'_> {
 impl Ledger {
     /// Takes nodes out, and gives back their slots and their share of limits. What domains count stays, as the pods
     /// will go to the same domains again.
-    pub(crate) fn withdraw(&mut self, tables: &Tables<'_>, bins: &[(usize, Vec<(u32, u32)>)]) -> Vec<Withdrawn> {
+    pub(crate) fn withdraw(&mut self, tables: &Tables<'_>, bins: &[BinRows]) -> Vec<Withdrawn> {
         let mut out = Vec::with_capacity(bins.len());
-        for &(index, _) in bins {
+        for &BinRows { bin: index, .. } in bins {
             let Some(bin) = self.state.bins().get(index) else { continue };
             let was = Withdrawn { pool: bin.pool, planned: bin.planned, nodes: bin.nodes };
             self.state.set_bin_nodes(index, 0);
@@ -128,7 +148,7 @@ impl Ledger {
                 if alike == 0 || !self.put_in(tables, rows, offer.pool, offer.column, &contents, alike) {
                     break;
                 }
-                for (row, member, each) in contents {
+                for Part { row, member, each } in contents {
                     if let Some(left) = left.get_mut(row).and_then(|left| left.get_mut(member)) {
                         *left -= (each * alike).min(*left);
                     }
@@ -179,7 +199,10 @@ impl Ledger {
             let given_up = u64::from(pods) * prepared.demand.relaxed as u64;
             if more_left < 0 {
                 self.tally.relaxations += given_up;
-                self.tally.placed_as.entry(class).or_insert(Some((prepared.demand.relaxed, 0)));
+                self.tally
+                    .placed_as
+                    .entry(class)
+                    .or_insert(Some(PlacedAs { relaxed: prepared.demand.relaxed, way: 0 }));
             } else {
                 self.tally.relaxations = self.tally.relaxations.saturating_sub(given_up);
             }
@@ -226,7 +249,7 @@ impl Ledger {
             let Some(offer) = offers.offers.get(at) else { continue };
             let mut each = most.min(left);
             while each > 0 && left > 0 {
-                let contents: Contents = vec![(row, member, each)];
+                let contents: Contents = vec![Part { row, member, each }];
                 let there = World::new(tables, self).to_be_had(
                     offer.pool,
                     offer.column,
@@ -252,8 +275,8 @@ impl Ledger {
         &mut self,
         tables: &Tables<'_>,
         rows: &Rows<'_>,
-        pool: usize,
-        column: usize,
+        pool: PoolId,
+        column: ColumnId,
         contents: &Contents,
         nodes: u32,
     ) -> bool {
@@ -294,7 +317,7 @@ fn assign(left: &[Vec<u32>], pattern: &Pattern, nodes: u32) -> Option<(Contents,
             if here == 0 {
                 break;
             }
-            contents.push((row, member, here));
+            contents.push(Part { row, member, each: here });
             alike = alike.min(left / here);
             wanted -= here;
         }

@@ -1,19 +1,19 @@
 //! Offers: the columns of all pools that are worth a look, those aside that another is no dearer than and holds as much.
 
-use berth_model::{Money, Resources, SlotId};
+use berth_model::{ColumnId, Money, PoolId, Resources, SlotId};
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 
 use super::rows::Row;
 
-use crate::tables::Tables;
+use crate::tables::{PoolColumn, Tables};
 use crate::world::World;
 
 /// A column of a pool.
 #[derive(Clone, Debug)]
 pub(crate) struct Offer {
-    pub(crate) pool: usize,
-    pub(crate) column: usize,
+    pub(crate) pool: PoolId,
+    pub(crate) column: ColumnId,
     pub(crate) cost: Money,
     pub(crate) list_price: Money,
     pub(crate) slot: Option<SlotId>,
@@ -28,7 +28,7 @@ pub(crate) struct Offer {
 pub(crate) struct Offers {
     pub(crate) offers: Vec<Offer>,
     /// By pool and column: the offer that stands for it.
-    pub(crate) of: FxHashMap<(usize, usize), u32>,
+    pub(crate) of: FxHashMap<PoolColumn, u32>,
 }
 
 impl Offers {
@@ -57,8 +57,8 @@ impl Offers {
         }
         found.sort_by_key(|offer| (offer.cost, offer.list_price, offer.pool, offer.column));
         let mut kept = Offers { offers: Vec::new(), of: FxHashMap::default() };
-        let limited: Vec<bool> = (0..world.tables.columns.len()).map(|pool| world.tables.is_limited(pool)).collect();
-        let is_limited = |offer: &Offer| limited.get(offer.pool) == Some(&true);
+        let limited: Vec<bool> = world.tables.pools().map(|pool| world.tables.is_limited(pool)).collect();
+        let is_limited = |offer: &Offer| limited.get(offer.pool.index()) == Some(&true);
         for offer in found {
             let stands_for_it = |known: &Offer| {
                 known.slot.is_none_or(|slot| offer.slot == Some(slot))
@@ -77,7 +77,7 @@ impl Offers {
                     && offer.room.fits(&known.room)
             };
             let stand_in = kept.offers.iter().position(stands_for_it).unwrap_or(kept.offers.len());
-            let key = (offer.pool, offer.column);
+            let key = PoolColumn { pool: offer.pool, column: offer.column };
             if stand_in == kept.offers.len() {
                 kept.offers.push(offer);
             }
@@ -110,19 +110,19 @@ impl Tables<'_> {
 // Every column that may be had, with the groups that it may take.
 fn all(world: World<'_>, groups: &[(usize, &[FixedBitSet], u32)]) -> Vec<Offer> {
     let mut out = Vec::new();
-    for (pool, table) in world.tables.columns.iter().enumerate() {
-        let Some(definition) = world.tables.cluster.node_pools.get(pool).filter(|pool| pool.refusal.is_none()) else {
+    for (pool, table) in world.tables.by_pool() {
+        let Some(definition) = world.tables.definition(pool).filter(|pool| pool.refusal.is_none()) else {
             continue;
         };
-        for (at, column) in table.columns.iter().enumerate() {
+        for (at, column) in table.with_ids() {
             if column.slots.is_some_and(|slot| world.ledger.state.free_slots(slot) == 0) {
                 continue;
             }
-            let is_reserved = table.reserved.contains(at);
+            let is_reserved = table.is_reserved(at);
             let mut admitted = FixedBitSet::with_capacity(groups.len());
             for &(group, columns, least_weight) in groups {
                 if (is_reserved || definition.weight >= least_weight)
-                    && columns.get(pool).is_some_and(|columns| columns.contains(at))
+                    && columns.get(pool.index()).is_some_and(|columns| columns.contains(at.index()))
                 {
                     admitted.insert(group);
                 }

@@ -1,6 +1,6 @@
 //! Rows and offers as a packing problem: numbers without names.
 
-use berth_model::{Constraint, ResourceId};
+use berth_model::{Constraint, PoolId, ResourceId};
 use berth_packing::{BinType, Item, Need, Pattern, Problem, Rule};
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
@@ -9,6 +9,7 @@ use super::carry_out::Withdrawn;
 use super::offers::{Offer, Offers};
 use super::rows::{Row, Rows};
 
+use crate::tables::PoolColumn;
 use crate::world::World;
 
 /// How much less a dollar of list price counts than a dollar of cost.
@@ -73,9 +74,9 @@ pub(crate) fn start(
     offers: &Offers,
     withdrawn: &[Withdrawn],
 ) -> Vec<(Pattern, u32)> {
-    let bins = rows.bins.iter().zip(withdrawn).filter_map(|((_, contents), withdrawn)| {
-        let bin = *offers.of.get(&(withdrawn.pool, withdrawn.planned))?;
-        Some((Pattern { bin, items: contents.clone() }, withdrawn.nodes))
+    let bins = rows.bins.iter().zip(withdrawn).filter_map(|(of_bin, withdrawn)| {
+        let bin = *offers.of.get(&PoolColumn { pool: withdrawn.pool, column: withdrawn.planned })?;
+        Some((Pattern { bin, items: of_bin.contents.clone() }, withdrawn.nodes))
     });
     bins.filter(|(pattern, _)| problem.allows(pattern)).collect()
 }
@@ -90,8 +91,14 @@ struct Stocks {
     limits: Vec<Vec<Limit>>,
 }
 
-/// What is left of a limit: its stock, the resource or nodes, and how much of that makes one of the stock.
-type Limit = (usize, Option<ResourceId>, f64);
+/// What is left of a limit.
+struct Limit {
+    stock: usize,
+    /// `None` for the limit of nodes.
+    resource: Option<ResourceId>,
+    /// How much of it makes one of the stock.
+    unit: f64,
+}
 
 impl Stocks {
     fn new(world: World<'_>, rows: &[Row], offers: &Offers, purpose: Purpose) -> Self {
@@ -104,16 +111,17 @@ impl Stocks {
             }
         }
         for (index, pool) in world.tables.cluster.node_pools.iter().enumerate() {
+            let id = PoolId::new(index);
             let mut limits = Vec::new();
-            if let Some((used, nodes)) = world.ledger.state.pool_use(index) {
+            if let Some((used, nodes)) = world.ledger.state.pool_use(id) {
                 for &(resource, limit) in &pool.limits {
                     // Amounts are of the order of what one node takes, so that numbers are near each other.
-                    let unit = world.tables.capacity(index, 0).map_or(1, |capacity| capacity.get(resource)).max(1);
-                    limits.push((stocks.amounts.len(), Some(resource), float(unit)));
+                    let unit = world.tables.first_capacity(id).map_or(1, |capacity| capacity.get(resource)).max(1);
+                    limits.push(Limit { stock: stocks.amounts.len(), resource: Some(resource), unit: float(unit) });
                     stocks.amounts.push(float(limit.saturating_sub(used.get(resource)).max(0)) / float(unit));
                 }
                 if let Some(limit) = pool.node_limit {
-                    limits.push((stocks.amounts.len(), None, 1.0));
+                    limits.push(Limit { stock: stocks.amounts.len(), resource: None, unit: 1.0 });
                     stocks.amounts.push(float(i64::from(limit) - i64::try_from(nodes).unwrap_or(i64::MAX)).max(0.0));
                 }
             }
@@ -134,7 +142,7 @@ impl Stocks {
             draws.push((stock, 1.0));
         }
         let capacity = world.tables.capacity(offer.pool, offer.column);
-        for &(stock, resource, unit) in self.limits.get(offer.pool).into_iter().flatten() {
+        for &Limit { stock, resource, unit } in self.limits.get(offer.pool.index()).into_iter().flatten() {
             let amount = match (resource, capacity) {
                 (Some(resource), Some(capacity)) => float(capacity.get(resource)) / unit,
                 _ => 1.0,
@@ -149,7 +157,7 @@ impl Stocks {
     // The shares that what is on an offer counts in.
     fn loads(&self, world: World<'_>, offer: &Offer) -> Vec<usize> {
         let cells = world.tables.shares.cells_of(offer.pool, offer.column).iter();
-        cells.filter_map(|&cell| self.shares.get(cell as usize).copied()).collect()
+        cells.filter_map(|&cell| self.shares.get(cell.index()).copied()).collect()
     }
 }
 
@@ -164,8 +172,8 @@ fn pods_of_cells(world: World<'_>, rows: &[Row], offers: &Offers, purpose: Purpo
         let mut weights = offer.admits.ones().filter_map(|row| rows.get(row)).map(|row| row.weight);
         let pod = choose(&mut weights);
         for &cell in world.tables.shares.cells_of(offer.pool, offer.column) {
-            pods.resize(pods.len().max(cell as usize + 1), None);
-            if let Some(known) = pods.get_mut(cell as usize) {
+            pods.resize(pods.len().max(cell.index() + 1), None);
+            if let Some(known) = pods.get_mut(cell.index()) {
                 *known = choose(&mut known.iter().copied().chain(pod));
             }
         }

@@ -7,7 +7,7 @@ use berth_scheduling::demands;
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, PlacedAs};
 use crate::prepared::Prepared;
 use crate::tables::Tables;
 
@@ -65,11 +65,17 @@ struct RowKey {
 /// What pods have in common that are of one row for certain.
 type Kind = (ClassId, Vec<(Sym, Sym)>, Option<u32>);
 
+/// A bin, by index, and how many pods of which rows a node of it holds.
+pub(crate) struct BinRows {
+    pub(crate) bin: usize,
+    pub(crate) contents: Vec<(u32, u32)>,
+}
+
 /// The rows of a packing, and the bins that they are from.
 pub(crate) struct Rows<'a> {
     pub(crate) list: Vec<Row>,
-    /// Bins, each with its rows and how many pods of each a node holds.
-    pub(crate) bins: Vec<(usize, Vec<(u32, u32)>)>,
+    /// The bins that hold them.
+    pub(crate) bins: Vec<BinRows>,
     pub(crate) prepared: FxHashMap<ClassId, Prepared<'a>>,
     /// Pods among the members that have no place yet.
     pub(crate) waiting: Vec<(ClassId, u32)>,
@@ -119,7 +125,7 @@ impl<'a> Rows<'a> {
                 }
             }
             contents.sort_unstable();
-            rows.bins.push((index, contents));
+            rows.bins.push(BinRows { bin: index, contents });
         }
         rows
     }
@@ -193,8 +199,8 @@ fn row_of(ids: &mut FxHashMap<RowKey, u32>, list: &mut Vec<Row>, key: RowKey) ->
 // on its node, a volume of its own, preferences that some pods gave up and others kept, or counting on some nodes only.
 fn prepare<'a>(tables: &Tables<'a>, ledger: &Ledger, class: ClassId) -> Option<Prepared<'a>> {
     let placed = ledger.tally.placed_as.get(&class)?;
-    let (level, way) = (*placed)?;
-    let demand = demands(tables.cluster, tables.universe, class).into_iter().nth(level)?;
+    let PlacedAs { relaxed, way } = (*placed)?;
+    let demand = demands(tables.cluster, tables.universe, class).into_iter().nth(relaxed)?;
     let prepared = Prepared::alternatives(tables, &demand).into_iter().nth(way)?;
     is_expressible(tables, &prepared).then_some(prepared)
 }
@@ -248,8 +254,8 @@ fn pins_on(bin: &Bin, prepared: &Prepared<'_>) -> Vec<(Sym, Sym)> {
 // Paid nodes stay in pools that are as heavy; what is on a slot may be paid for in the heaviest pool alone, which the
 // score that compares plans sees to.
 fn least_weight(tables: &Tables<'_>, bin: &Bin) -> Option<u32> {
-    let is_reserved = tables.columns.get(bin.pool).is_some_and(|table| table.reserved.contains(bin.planned));
-    let weight = tables.cluster.node_pools.get(bin.pool).map_or(0, |pool| pool.weight);
+    let is_reserved = tables.table(bin.pool).is_reserved(bin.planned);
+    let weight = tables.definition(bin.pool).map_or(0, |pool| pool.weight);
     (!is_reserved).then_some(weight)
 }
 
@@ -264,7 +270,7 @@ fn key(
     let mut is_plain = true;
     let mut heaviest = 0;
     let mut columns = Vec::with_capacity(tables.columns.len());
-    for (pool, table) in tables.columns.iter().enumerate() {
+    for (pool, table) in tables.by_pool() {
         let Some(admission) = scope.admission(pool) else {
             columns.push(FixedBitSet::with_capacity(table.columns.len()));
             continue;
@@ -273,7 +279,7 @@ fn key(
         let mut fitting = admission.columns.clone();
         table.keep_fitting(&mut fitting, prepared.requests);
         if fitting.ones().any(|at| !table.reserved.contains(at)) {
-            heaviest = heaviest.max(tables.cluster.node_pools.get(pool).map_or(0, |pool| pool.weight));
+            heaviest = heaviest.max(tables.definition(pool).map_or(0, |pool| pool.weight));
         }
         columns.push(fitting);
     }
