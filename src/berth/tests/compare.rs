@@ -115,6 +115,58 @@ fn a_change_takes_the_place_of_what_it_names_and_adds_the_rest() {
     assert!((adds - (cost("after") - cost("before"))).abs() < 1e-9, "{diff}");
 }
 
+/// Running pods of a Deployment, and of its ReplicaSet that the files do not have.
+fn rolled(n: usize, node: &str) -> String {
+    let owner = ", labels: {app: web, pod-template-hash: abc}, ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, \
+                 name: web-abc, uid: u, controller: true}]";
+    (0..n).map(|i| running(&format!("web-abc-{i}"), node, owner)).collect()
+}
+
+/// The regression: what changed requests cost was not seen, so that `--max-cost` let it pass.
+#[test]
+fn a_change_of_what_pods_ask_for_makes_those_anew_that_run() {
+    let cluster = [node("n1", "small", 2, ""), deployment("web", 2, 1), rolled(2, "n1")].concat();
+    let change = |name: &str, manifest: &str| {
+        let file =
+            std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("roll-{}-{name}", std::process::id()));
+        std::fs::write(&file, manifest).unwrap();
+        let run = plan(
+            &cluster,
+            &["--instance-types", &catalogue("roll"), "--diff", &file.display().to_string(), "-o", "json"],
+        );
+        let found: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+        (run.stderr, found["diff"]["after"]["pods"].clone(), found["diff"]["after"]["hourlyCost"].clone())
+    };
+    // One of two on the node that is there, and one on another: 0.1 dollars.
+    let (told, pods, cost) = change("more", &deployment("web", 2, 2));
+    assert_eq!((pods, cost.as_f64()), (2.into(), Some(0.1)), "{told}");
+    let warning =
+        "Deployment default/web: the change makes 2 of its pods anew: its template asks nodes for something else";
+    assert!(told.contains(warning), "{told}");
+    // Another image rolls nothing that a plan sees, nor does a template without a count; a paused one waits.
+    let image = deployment("web", 2, 1).replace("image: i", "image: other");
+    let uncounted = deployment("web", 2, 1).replace("  replicas: 2\n", "");
+    let paused = deployment("web", 2, 2).replace("replicas: 2", "replicas: 2\n  paused: true");
+    for (name, manifest) in [("image", image), ("uncounted", uncounted), ("paused", paused)] {
+        let (told, pods, cost) = change(name, &manifest);
+        assert_eq!((pods, cost.as_f64()), (0.into(), Some(0.0)), "{name}: {told}");
+        assert!(!told.contains("the change"), "{name}: {told}");
+    }
+}
+
+#[test]
+fn a_change_that_wants_fewer_pods_makes_room() {
+    let cluster = [node("n1", "small", 2, ""), deployment("web", 2, 1), rolled(2, "n1")].concat();
+    let changes = [deployment("web", 1, 1), deployment("new", 1, 1)].concat();
+    let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("fewer-{}.yaml", std::process::id()));
+    std::fs::write(&file, changes).unwrap();
+    let file = file.display().to_string();
+    let args = ["--instance-types", &catalogue("fewer"), "--diff", &file];
+    let plan = plan_json(&cluster, &args);
+    assert_eq!(plan["nodeClaims"].as_array().unwrap().len(), 0, "{plan}");
+    assert_eq!(plan["nodes"][0]["pods"], serde_json::json!(["default/new-0"]), "{plan}");
+}
+
 #[test]
 fn an_object_repeated_before_the_change_is_told() {
     let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("repeat-{}.yaml", std::process::id()));

@@ -133,6 +133,31 @@ fn a_change_counts_whatever_its_resource_version() {
     assert_ne!(told(&found), <[String; 0]>::default(), "{found:#}");
 }
 
+/// The regression: files have no hashes, so that only changed requirements were seen to make nodes drift.
+#[test]
+fn a_change_of_a_template_makes_its_nodes_drift() {
+    let pool = |annotations: &str, label: &str| {
+        format!(
+            "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {{name: web{annotations}}}\nspec:\n  disruption: {{budgets: \
+             [{{nodes: '100%'}}], consolidateAfter: Never}}\n  template:\n    metadata: {{labels: {{team: {label}}}}}\n    spec:\n      \
+             nodeClassRef: {{group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}}\n      requirements: []\n"
+        )
+    };
+    let annotations = "annotations: {karpenter.sh/nodepool-hash: '17', karpenter.sh/nodepool-hash-version: v3}";
+    let claim = format!(
+        "---\napiVersion: karpenter.sh/v1\nkind: NodeClaim\nmetadata: {{name: idle, labels: {{karpenter.sh/nodepool: web}}, \
+         {annotations}}}\nspec: {{requirements: [], nodeClassRef: {{group: karpenter.k8s.aws, kind: EC2NodeClass, name: web}}}}\n\
+         status: {{nodeName: idle, providerID: 'aws:///idle', conditions: [{{type: Initialized, status: 'True', reason: x, \
+         message: '', lastTransitionTime: '2026-01-01T00:00:00Z'}}]}}\n"
+    );
+    let given = file("hashed.yaml", &(pool(&format!(", {annotations}"), "a") + &claim));
+    for (name, label, drifts) in [("same.yaml", "a", false), ("other.yaml", "b", true)] {
+        let found = disruption(&["-f", &given, "--diff", &file(name, &pool("", label))]);
+        let is_drift = told(&found).iter().any(|line| line.starts_with("0 Drift idle"));
+        assert_eq!(is_drift, drifts, "{name}: {found:#}");
+    }
+}
+
 #[test]
 fn a_pdb_without_a_namespace_is_in_default() {
     let budget = "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: web}\nspec: {maxUnavailable: 0, \

@@ -5,9 +5,13 @@ use std::fmt;
 use std::path::Path;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_saphyr::budget::BudgetBreach;
 use serde_saphyr::options::NonFiniteFloatPolicy;
 
 use crate::CatalogueError;
+
+/// How deep values may be nested.
+const MAX_DEPTH: usize = 32;
 
 /// A value of JSON or YAML.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,7 +54,7 @@ fn parse_yaml(text: &str) -> Result<Value<'_>, String> {
             max_events: text.len().saturating_add(1_000),
             max_nodes: text.len().saturating_add(1_000),
             max_total_scalar_bytes: text.len().saturating_add(64 << 20),
-            max_depth: 32,
+            max_depth: MAX_DEPTH,
             max_documents: 2,
         },
         strict_booleans: true,
@@ -60,6 +64,12 @@ fn parse_yaml(text: &str) -> Result<Value<'_>, String> {
     serde_saphyr::from_str_with_options(text, options).map_err(|error| match error {
         serde_saphyr::Error::MultipleDocuments { location, .. } => {
             format!("expected one list of instance types, found another document at line {}", location.line())
+        }
+        serde_saphyr::Error::Budget { breach: BudgetBreach::Depth { .. }, location } => {
+            format!("nested deeper than {MAX_DEPTH} levels, expected {MAX_DEPTH} at most, at line {}", location.line())
+        }
+        serde_saphyr::Error::Budget { location, .. } => {
+            format!("its anchors and aliases stand for more than a catalogue may hold, at line {}", location.line())
         }
         error => error.to_string(),
     })

@@ -6,6 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 /// An object, or what is wrong with it: one that cannot be read does not end the watch of all others. Its text is read once;
@@ -14,31 +15,53 @@ use serde_json::value::RawValue;
 pub(crate) struct Guarded<K>(pub(crate) Result<K, Unreadable>);
 
 /// An object that cannot be read.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Unreadable {
     /// Its name and the like.
     pub(crate) metadata: Box<ObjectMeta>,
-    /// What is wrong with it.
+    /// What is wrong with which field.
     pub(crate) error: String,
+    /// Its status as it is.
+    pub(crate) status: Value,
+    /// The scheduler that its template names, if it has one.
+    pub(crate) scheduler_name: Option<String>,
 }
 
 #[derive(Deserialize)]
 struct OfAnyKind {
     #[serde(default)]
     metadata: ObjectMeta,
+    #[serde(default)]
+    status: Value,
+    #[serde(default)]
+    spec: Value,
 }
 
 impl<'de, K: DeserializeOwned> Deserialize<'de> for Guarded<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = Box::<RawValue>::deserialize(deserializer)?;
         let text = text.get();
-        Ok(Guarded(match serde_json::from_str(text) {
-            Ok(object) => Ok(object),
-            Err(error) => {
-                let OfAnyKind { metadata } = serde_json::from_str(text).map_err(D::Error::custom)?;
-                Err(Unreadable { metadata: Box::new(metadata), error: error.to_string() })
-            }
-        }))
+        if let Ok(object) = serde_json::from_str(text) {
+            return Ok(Guarded(Ok(object)));
+        }
+        let OfAnyKind { metadata, status, spec } = serde_json::from_str(text).map_err(D::Error::custom)?;
+        let scheduler_name = spec.pointer("/template/spec/schedulerName").and_then(Value::as_str);
+        let scheduler_name = scheduler_name.filter(|name| !name.is_empty()).map(str::to_owned);
+        Ok(Guarded(Err(Unreadable { metadata: Box::new(metadata), error: fault::<K>(text), status, scheduler_name })))
+    }
+}
+
+/// Which field of an object cannot be read, and why.
+fn fault<K: DeserializeOwned>(text: &str) -> String {
+    let Err(error) = serde_path_to_error::deserialize::<_, K>(&mut serde_json::Deserializer::from_str(text)) else {
+        return String::new();
+    };
+    let why = error.inner().to_string();
+    // Nobody sees the text that lines and columns are of.
+    let why = why.split(" at line ").next().unwrap_or_default();
+    match error.path().to_string().as_str() {
+        "." => why.to_owned(),
+        path => format!("{path}: {why}"),
     }
 }
 
@@ -89,7 +112,7 @@ mod tests {
         assert_eq!(names, [Some("good"), Some("bad")]);
         assert!(list.items[0].0.is_ok());
         let unreadable = list.items[1].0.as_ref().unwrap_err();
-        assert!(unreadable.error.contains("expected a sequence"), "{unreadable:?}");
+        assert_eq!(unreadable.error, "spec.containers: invalid type: integer `7`, expected a sequence");
     }
 
     #[test]

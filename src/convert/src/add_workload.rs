@@ -4,14 +4,14 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, PodTemplateSpec};
 use k8s_openapi::api::{apps, batch, core};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use berth_model::OwnerReference;
+use berth_model::{Images, OwnerReference, PodSpec};
 
 use crate::add_pod::add_ask;
 use crate::claims::Storage;
 use crate::draft::Draft;
 use crate::maps::index;
 use crate::metadata::{name_of, namespace_of};
-use crate::workloads::{Workload, WorkloadKind, waits_for_terminating, wanted_by_job};
+use crate::workloads::{Rollout, Workload, WorkloadKind, waits_for_terminating, wanted_by_job};
 use crate::{Builder, ConvertError, Problem, pod, terms};
 
 /// Pods that are counted, in all: a class of alike pods counts them in 32 bits.
@@ -29,6 +29,10 @@ struct Given<'a> {
     claim_templates: &'a [PersistentVolumeClaim],
     first: i32,
     wants: u32,
+    /// Whether the object says how many it wants.
+    is_counted: bool,
+    /// From which ordinal on its controller remakes pods when the template changes; `None` where it does not by itself.
+    remakes_from: Option<u32>,
     /// Where the object says how many it wants.
     count_path: &'static str,
     waits_for_terminating: bool,
@@ -46,6 +50,8 @@ impl Builder {
             claim_templates: &[],
             first: 0,
             wants: replicas(spec.and_then(|spec| spec.replicas)),
+            is_counted: spec.is_some_and(|spec| spec.replicas.is_some()),
+            remakes_from: (spec.and_then(|spec| spec.paused) != Some(true)).then_some(0),
             count_path: "spec.replicas",
             waits_for_terminating: false,
         })?;
@@ -64,6 +70,8 @@ impl Builder {
             claim_templates: &[],
             first: 0,
             wants: replicas(spec.and_then(|spec| spec.replicas)),
+            is_counted: spec.is_some_and(|spec| spec.replicas.is_some()),
+            remakes_from: None,
             count_path: "spec.replicas",
             waits_for_terminating: false,
         })?;
@@ -82,6 +90,8 @@ impl Builder {
             claim_templates: &[],
             first: 0,
             wants: replicas(spec.and_then(|spec| spec.replicas)),
+            is_counted: spec.is_some_and(|spec| spec.replicas.is_some()),
+            remakes_from: None,
             count_path: "spec.replicas",
             waits_for_terminating: false,
         })?;
@@ -102,6 +112,8 @@ impl Builder {
             claim_templates: templates.unwrap_or_default(),
             first: ordinals.and_then(|ordinals| ordinals.start).unwrap_or(0),
             wants: replicas(spec.and_then(|spec| spec.replicas)),
+            is_counted: spec.is_some_and(|spec| spec.replicas.is_some()),
+            remakes_from: spec.and_then(remakes_from),
             count_path: "spec.replicas",
             waits_for_terminating: true,
         })?;
@@ -111,6 +123,8 @@ impl Builder {
 
     /// A DaemonSet: overhead of every node that it matches.
     pub fn add_daemon_set(&mut self, object: &apps::v1::DaemonSet) -> Result<(), ConvertError> {
+        let strategy = object.spec.as_ref().and_then(|spec| spec.update_strategy.as_ref()?.type_.as_deref());
+        let waits_to_be_deleted = strategy == Some(ON_DELETE);
         self.add_workload(&Given {
             kind: WorkloadKind::DaemonSet,
             metadata: &object.metadata,
@@ -119,6 +133,8 @@ impl Builder {
             claim_templates: &[],
             first: 0,
             wants: 1,
+            is_counted: true,
+            remakes_from: (!waits_to_be_deleted).then_some(0),
             count_path: "spec.replicas",
             waits_for_terminating: false,
         })
@@ -134,6 +150,8 @@ impl Builder {
             claim_templates: &[],
             first: 0,
             wants: wanted_by_job(object, self.options.now),
+            is_counted: true,
+            remakes_from: None,
             waits_for_terminating: waits_for_terminating(object),
             count_path: "spec.parallelism",
         })
@@ -153,6 +171,8 @@ impl Builder {
             claim_templates: &[],
             first: 0,
             wants: if is_suspended { 0 } else { wanted_by_job(&run, self.options.now) },
+            is_counted: true,
+            remakes_from: None,
             waits_for_terminating: false,
             count_path: "spec.jobTemplate.spec.parallelism",
         })
@@ -197,7 +217,7 @@ impl Builder {
             uid,
             is_controller: true,
         };
-        let workload = Workload {
+        let mut workload = Workload {
             kind: given.kind,
             namespace,
             name,
@@ -209,11 +229,38 @@ impl Builder {
             first: u32::try_from(given.first).unwrap_or(0),
             wants: if is_deleting { 0 } else { given.wants },
             waits_for_terminating: given.waits_for_terminating,
+            rollout: Rollout::default(),
         };
+        if self.is_change {
+            self.roll_out(given, &mut workload);
+        }
         if !self.workloads.add(workload) {
             self.warn_of_repeat(kind, &full_name);
         }
         Ok(())
+    }
+
+    /// A change of a workload that is there ends those of its pods that differ from its template now, and those that are too many.
+    fn roll_out(&self, given: &Given<'_>, workload: &mut Workload) {
+        let Some(before) = self.workloads.named((workload.kind, workload.namespace, workload.name)) else { return };
+        let are_alike = before.labels == workload.labels && self.are_placed_alike(before.draft, workload.draft);
+        workload.rollout = Rollout {
+            remakes_from: given.remakes_from.filter(|_| !are_alike).or(before.rollout.remakes_from),
+            sheds: given.kind != WorkloadKind::Job,
+        };
+        // What is applied without a count leaves it as it was.
+        if !given.is_counted {
+            workload.wants = before.wants;
+        }
+    }
+
+    /// Whether pods of two templates may go to the same places. Their images decide nothing but preferences.
+    fn are_placed_alike(&self, a: u32, b: u32) -> bool {
+        let without_images = |at: u32| {
+            let Draft { spec, priority, claims, shape: _ } = self.drafts.get_index(at as usize)?.clone();
+            Some((PodSpec { images: Images::default(), ..spec }, priority, claims))
+        };
+        a == b || without_images(a) == without_images(b)
     }
 
     // Names that an API server takes, or that no check here refuses, though none of their pods would run: names of what the
@@ -256,6 +303,17 @@ impl Builder {
         );
         Err(Problem::new("", message))
     }
+}
+
+/// An update strategy: pods are remade once they are deleted.
+const ON_DELETE: &str = "OnDelete";
+
+/// From which ordinal on a StatefulSet remakes its pods when its template changes.
+fn remakes_from(spec: &apps::v1::StatefulSetSpec) -> Option<u32> {
+    let strategy = spec.update_strategy.as_ref();
+    let partition = strategy.and_then(|strategy| strategy.rolling_update.as_ref()?.partition).unwrap_or(0);
+    let waits = strategy.and_then(|strategy| strategy.type_.as_deref()) == Some(ON_DELETE);
+    (!waits).then(|| u32::try_from(partition).unwrap_or(0))
 }
 
 /// Replicas; one where the object does not say.

@@ -55,6 +55,9 @@ pub(crate) fn apply(
     symbols: &Symbols,
     warnings: &mut FxIndexSet<String>,
 ) {
+    for Autoscaler { target, .. } in autoscalers.values() {
+        workloads.leave_count(*target);
+    }
     for ((_, name), Autoscaler { target, replicas, which }) in autoscalers {
         let before = match which {
             Replicas::Current => workloads.raise(*target, *replicas),

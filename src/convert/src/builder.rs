@@ -72,6 +72,8 @@ pub struct Builder {
     pub(crate) autoscalers: FxIndexMap<(Sym, Sym), Autoscaler>,
     pub(crate) expansion: Expansion,
     pub(crate) admission: Admission,
+    /// Whether what comes now takes the place of what came before.
+    pub(crate) is_change: bool,
 }
 
 /// How warnings of objects end that were given before.
@@ -97,6 +99,12 @@ fn problems(kind: &'static str, name: &str, errors: Vec<FieldError>) -> Result<(
 // === impl Builder ===
 
 impl Builder {
+    /// What comes now is a change of what came before: controllers remake the pods of workloads whose template is another, and
+    /// let go of those that are too many.
+    pub fn begin_change(&mut self) {
+        self.is_change = true;
+    }
+
     /// Nothing yet.
     pub fn new(options: Options) -> Self {
         let keyed = Keyed::with_key(options.hash_key);
@@ -132,6 +140,7 @@ impl Builder {
             counted: Vec::new(),
             class_catalogues: FxIndexSet::default(),
             autoscalers: FxIndexMap::default(),
+            is_change: false,
             expansion: Expansion::default(),
             admission: Admission::default(),
         }

@@ -7,6 +7,7 @@ use crate::operating;
 use crate::options::Expansion;
 use crate::pod_record::PodRecord;
 use crate::reservation::ReservationRecord;
+use crate::rollout::ordinal;
 use crate::workloads::{Children, Owner, OwnerKind, WorkloadKind, Workloads};
 
 /// What becomes of a pod.
@@ -91,8 +92,7 @@ pub(crate) fn children(
         if let Some(children) = children.get_mut(root) {
             children.count += 1;
             if workloads.kind(root) == Some(WorkloadKind::StatefulSet) {
-                let ordinal = pod.name.rsplit_once('-').and_then(|(_, n)| n.parse::<u32>().ok());
-                children.ordinals.extend(ordinal);
+                children.ordinals.extend(ordinal(pod));
             }
         }
     }

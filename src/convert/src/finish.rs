@@ -27,7 +27,7 @@ use crate::resolve::Resolver;
 use crate::stand_ins::{add_reservations, sorted, valid_seconds};
 use crate::terms::node_key;
 use crate::workloads::{Autoscaler, Workloads};
-use crate::{ConvertError, autoscalers, daemons, overlay, pool, units};
+use crate::{ConvertError, autoscalers, daemons, overlay, pool, rollout, units};
 
 /// Volumes are wanted of a class that nobody named.
 const NO_CLASS: &str =
@@ -57,6 +57,8 @@ impl Builder {
         let overlays = self.overlays.into_values().collect();
         overlay::apply(overlays, &mut cluster, &mut warnings);
 
+        // The order of documents decides nothing.
+        self.workloads.sort(&cluster.symbols);
         settle_workloads(&self.autoscalers, &mut self.workloads, &cluster, &mut warnings);
         let images = image_names(&self.drafts, &self.nodes);
         let drivers = count_drivers(&self.attach_limits);
@@ -68,10 +70,9 @@ impl Builder {
         let supplies: Vec<u32> = cluster.slots.iter().map(|supply| supply.free).collect();
         let (nodes, claims) = (&self.nodes, &self.node_claims);
         let mut existing = ExistingNodes::new(nodes, claims, &links, &site, parts, &mut cluster, &mut warnings);
-        if self.expansion == Expansion::PodsThatExist {
-            sort_by_age(&mut self.pods, &cluster);
-        }
+        sort_by_age(&mut self.pods, &cluster);
         let mut fates = fates(&self.pods, &self.owners, &self.workloads, &existing, self.expansion);
+        rollout::end(&self.pods, &mut fates, &self.owners, &self.workloads, (&cluster, &mut warnings));
         let operating = operating(&mut self.pods, &mut fates, &self.drafts);
         let children = children(&self.pods, &fates, &self.owners, &self.workloads, &existing);
         let asking = (&mut self.pods[..], &mut fates[..], &mut self.workloads, &mut self.drafts);
@@ -223,7 +224,7 @@ fn use_claims_elsewhere(
     }
 }
 
-/// The oldest first.
+/// The oldest first, then by name.
 fn sort_by_age(pods: &mut [PodRecord], cluster: &Cluster) {
     let namespace = |pod: &PodRecord| cluster.symbols.text(pod.namespace);
     pods.sort_by(|a, b| {

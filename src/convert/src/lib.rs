@@ -60,6 +60,7 @@ mod requests;
 mod reservation;
 mod resize;
 mod resolve;
+mod rollout;
 mod selecting;
 mod spreading;
 mod stand_ins;

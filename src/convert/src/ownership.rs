@@ -106,12 +106,13 @@ impl Ownership {
         self.spreading.replace(before, after, references, cluster)
     }
 
-    /// The pre-allocating Reservations that are to be bound to running pods of their owners, where this is one.
+    /// The pre-allocating Reservations that are to be bound to running pods of their owners, or wait for these to go, where this
+    /// is one.
     pub(crate) fn pre_allocating(&mut self, who: Who<'_>, cluster: &Cluster) -> Vec<u32> {
         let binds = |&index: &u32| {
             let known = cluster.reservations.get(index as usize);
             known.is_some_and(|known| {
-                known.phase == Phase::Pending
+                matches!(known.phase, Phase::Pending | Phase::Waiting)
                     && known.pre_allocation.is_some_and(|p| p.mode == PreAllocationMode::Owners)
             })
         };

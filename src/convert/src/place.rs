@@ -62,7 +62,7 @@ pub(crate) fn place_pods(
                 let spec = resolver.bound(pod.draft, pod.namespace, &pod.name, cluster, warnings);
                 let daemon = pod.owner.and_then(&daemon_of);
                 // One that says from which Reservation it draws is bound to no other, even if that one is spent.
-                let candidate = if pod.draws_from.is_some() || pod.is_terminating {
+                let candidate = if pod.draws_from.is_some() {
                     PreAllocatable::default()
                 } else {
                     let owned_by = ownership.pre_allocating(who, cluster);

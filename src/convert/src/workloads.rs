@@ -10,7 +10,7 @@ use rustc_hash::{FxBuildHasher, FxHashSet};
 use crate::options::Replicas;
 
 /// Kinds whose objects stand for pods.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum WorkloadKind {
     Deployment,
     ReplicaSet,
@@ -29,6 +29,15 @@ pub(crate) struct Autoscaler {
     pub(crate) replicas: u32,
     /// Which number of the autoscaler's that is.
     pub(crate) which: Replicas,
+}
+
+/// Which pods of a workload a change ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Rollout {
+    /// From this ordinal on pods are remade, as the template places them otherwise than before.
+    pub(crate) remakes_from: Option<u32>,
+    /// Whether those go that are more than it wants.
+    pub(crate) sheds: bool,
 }
 
 /// The kind of a controller.
@@ -80,9 +89,11 @@ pub(crate) struct Workload {
     pub(crate) wants: u32,
     /// Whether it makes no other pod before one that is being deleted is gone.
     pub(crate) waits_for_terminating: bool,
+    /// Which of its pods a change ends.
+    pub(crate) rollout: Rollout,
 }
 
-/// Workloads by kind, namespace and name, in order of the input.
+/// Workloads by kind, namespace and name, in order of the input until [`Workloads::sort`] is asked.
 #[derive(Clone, Default)]
 pub(crate) struct Workloads {
     list: IndexMap<(WorkloadKind, Sym, Sym), Workload, FxBuildHasher>,
@@ -179,6 +190,12 @@ impl Workloads {
         before.is_none()
     }
 
+    /// Sorts them by namespace, name and kind.
+    pub(crate) fn sort(&mut self, symbols: &Symbols) {
+        let key = |workload: &Workload| (symbols.text(workload.namespace), symbols.text(workload.name), workload.kind);
+        self.list.sort_by(|_, a, _, b| key(a).cmp(&key(b)));
+    }
+
     /// Whether some DaemonSet names a controller of its own.
     pub(crate) fn owns_daemons(&self) -> bool {
         self.iter().any(|workload| workload.kind == WorkloadKind::DaemonSet && workload.owner.is_some())
@@ -268,10 +285,22 @@ impl Workloads {
         Some(std::mem::replace(&mut workload.wants, least))
     }
 
+    /// Its autoscaler says how many pods a workload has, and not a change of it.
+    pub(crate) fn leave_count(&mut self, id: (WorkloadKind, Sym, Sym)) {
+        if let Some(workload) = self.list.get_mut(&id) {
+            workload.rollout.sheds = false;
+        }
+    }
+
     /// Sets what a workload wants, unless it wants none; says how many it wanted, if that was another number.
     pub(crate) fn scale(&mut self, id: (WorkloadKind, Sym, Sym), replicas: u32) -> Option<u32> {
         let workload = self.list.get_mut(&id).filter(|workload| workload.wants > 0 && workload.wants != replicas)?;
         Some(std::mem::replace(&mut workload.wants, replicas))
+    }
+
+    /// The workload of a kind, namespace and name.
+    pub(crate) fn named(&self, id: (WorkloadKind, Sym, Sym)) -> Option<&Workload> {
+        self.list.get(&id)
     }
 
     /// The workload of a position.

@@ -196,6 +196,8 @@ impl Answer<'_> {
         while self.keep_held_room(&mut placed) {
             self.await_others(&mut placed, leaving.as_ref());
         }
+        // In the order of the decision spreads hold after each binding, too, not after all of them alone.
+        placed.sort_by_key(|placed| placed.placement.nth);
         for placed in placed {
             self.place(placed, decision)?;
         }

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use berth_state::{NodeRecord, PodRecord, State};
 use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim, PodAffinityTerm};
 
+const HOSTNAME: &str = "kubernetes.io/hostname";
+
 /// Pods that still run, and are counted as gone, each with its node.
 #[derive(Debug)]
 pub(crate) struct Leaving<'s> {
@@ -46,7 +48,8 @@ impl<'s> Leaving<'s> {
     }
 
     /// What a pod waits for where one of them keeps it off a node until it has stopped: by required anti-affinity of either, by
-    /// a claim that one pod alone may use, or as one who is to give way in the pod's domain of a topology spread constraint.
+    /// required affinity to those who run where the pod cannot join them, by a claim that one pod alone may use, or as one who is
+    /// to give way in the pod's domain of a topology spread constraint.
     pub(crate) fn keeps_off(&self, namespace: &str, name: &str, node: &str) -> Option<String> {
         if self.with_rules.is_empty() && self.others.is_empty() {
             return None;
@@ -54,6 +57,9 @@ impl<'s> Leaving<'s> {
         let (pod, node) = (self.state.pod(namespace, name)?, self.state.node(node)?);
         if let Some((other, of)) = self.giving_way.iter().find(|(other, of)| counts_in_domain(pod, other, (node, of))) {
             return Some(until_it_leaves(other, of, "topology spread constraint"));
+        }
+        if let Some((other, of)) = self.is_to_be_joined(pod, node) {
+            return Some(until_it_leaves(other, of, "required affinity"));
         }
         let others = if has_rules(pod) { &self.others[..] } else { &[] };
         self.with_rules.iter().chain(others).find_map(|(other, of)| {
@@ -70,13 +76,38 @@ impl<'s> Leaving<'s> {
         })
     }
 
+    /// One that a pod has required affinity to, where nobody of its kind is in the node's domain. A pod that is the first of its
+    /// kind may go anywhere, and it is not the first while that one runs.
+    fn is_to_be_joined(&self, pod: &PodRecord, node: &NodeRecord) -> Option<(&'s PodRecord, &'s NodeRecord)> {
+        let terms: Vec<&PodAffinityTerm> = affinity(pod).collect();
+        if terms.is_empty() {
+            return None;
+        }
+        let is_wanted = |other: &PodRecord| terms.iter().all(|term| self.is_meant(term, pod, other));
+        let wanted: Vec<_> = self.on_nodes.iter().filter(|(other, _)| is_wanted(other)).copied().collect();
+        let &first = wanted.first()?;
+        let is_met = |term: &PodAffinityTerm| {
+            let key = &term.topology_key;
+            let has_wanted = |of: &NodeRecord| {
+                share_domain(node, of, key)
+                    && self.state.pods_on(of.name()).any(|other| !other.has_ended() && is_wanted(other))
+            };
+            wanted.iter().any(|(_, of)| share_domain(node, of, key))
+                || has_wanted(node)
+                || (key != HOSTNAME && self.state.nodes().any(|of| has_wanted(of)))
+        };
+        (!terms.iter().all(|term| is_met(term))).then_some(first)
+    }
+
+    /// Whether an affinity term of a pod describes another.
+    fn is_meant(&self, term: &PodAffinityTerm, pod: &PodRecord, other: &PodRecord) -> bool {
+        term.label_selector.as_ref().is_some_and(|selector| other.is_selected_by(selector))
+            && is_in_scope(self.state, term, pod, other)
+    }
+
     /// Whether required anti-affinity of the first pod keeps the other one out of a domain that both nodes are in.
     fn repels(&self, pod: &PodRecord, other: &PodRecord, (node, of): (&NodeRecord, &NodeRecord)) -> bool {
-        anti_affinity(pod).any(|term| {
-            share_domain(node, of, &term.topology_key)
-                && term.label_selector.as_ref().is_some_and(|selector| other.is_selected_by(selector))
-                && is_in_scope(self.state, term, pod, other)
-        })
+        anti_affinity(pod).any(|term| share_domain(node, of, &term.topology_key) && self.is_meant(term, pod, other))
     }
 
     fn share_exclusive_claim(&self, pod: &PodRecord, other: &PodRecord) -> bool {
@@ -134,6 +165,12 @@ fn anti_affinity(pod: &PodRecord) -> impl Iterator<Item = &PodAffinityTerm> {
     let affinity = pod.spec().and_then(|spec| spec.affinity.as_ref());
     let anti = affinity.and_then(|affinity| affinity.pod_anti_affinity.as_ref());
     anti.and_then(|anti| anti.required_during_scheduling_ignored_during_execution.as_ref()).into_iter().flatten()
+}
+
+fn affinity(pod: &PodRecord) -> impl Iterator<Item = &PodAffinityTerm> {
+    let affinity = pod.spec().and_then(|spec| spec.affinity.as_ref());
+    let own = affinity.and_then(|affinity| affinity.pod_affinity.as_ref());
+    own.and_then(|own| own.required_during_scheduling_ignored_during_execution.as_ref()).into_iter().flatten()
 }
 
 fn claims(pod: &PodRecord) -> impl Iterator<Item = &str> {

@@ -11,6 +11,7 @@ use super::*;
 mod follow;
 mod kept;
 mod leaving;
+mod order;
 mod released;
 
 const NOW: Time = Time::UNIX_EPOCH;

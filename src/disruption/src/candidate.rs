@@ -64,8 +64,10 @@ pub(crate) struct Candidate {
     pub(crate) held: Vec<ObjectRef>,
     /// When it was made, by which drifted nodes are ordered.
     pub(crate) created: Option<Timestamp>,
-    /// What keeps it whatever the method.
+    /// What keeps it, but for drift.
     pub(crate) blocked: Vec<Reason>,
+    /// What keeps it although it drifted: not its pods, where its `terminationGracePeriod` says how long these may stay.
+    pub(crate) blocked_from_drift: Vec<Reason>,
     /// What keeps it from being removed as empty, and from consolidation.
     pub(crate) unripe: Vec<Reason>,
     /// What keeps it from consolidation while pods are on it.
@@ -78,6 +80,16 @@ impl Candidate {
     /// Whether its rent is paid whether it is there or not.
     pub(crate) fn is_reserved(&self) -> bool {
         self.capacity_type == labels::RESERVED
+    }
+
+    /// What keeps it from a method, whenever that is.
+    pub(crate) fn blocked_from(&self, method: Method) -> &[Reason] {
+        if method.is_drift() { &self.blocked_from_drift } else { &self.blocked }
+    }
+
+    /// Whether a method could take it.
+    pub(crate) fn may_go(&self) -> bool {
+        self.blocked.is_empty() || (self.drift.is_some() && self.blocked_from_drift.is_empty())
     }
 
     /// The method that would take it by itself.
@@ -169,6 +181,11 @@ impl<'a> Facts<'a> {
         });
         let cost = DisruptionCost::of_node(moved.iter().copied());
         let price = prices.of_labels(node_labels);
+        let mut blocked = self.blocked();
+        let by_pods = self.blocked_by_pods(limits);
+        let ends_their_stay = self.claim.is_some_and(|claim| claim.spec.termination_grace_period.is_some());
+        let blocked_from_drift = blocked.iter().chain(by_pods.iter().filter(|_| !ends_their_stay)).cloned().collect();
+        blocked.extend(by_pods);
         Candidate {
             node: self.node.reference(),
             claim,
@@ -192,7 +209,8 @@ impl<'a> Facts<'a> {
             is_static: self.pool.is_some_and(|pool| pool.spec.is_static()),
             held: self.rooms.iter().map(|room| reference(Kind::Reservation, &room.metadata)).collect(),
             created: self.node.created(),
-            blocked: self.blocked(limits),
+            blocked,
+            blocked_from_drift,
             unripe: self.unripe(node_labels, moved.is_empty() && self.rooms.is_empty()),
             unconsolidatable: self.unconsolidatable(node_labels, price.is_some()),
             faults: self.faults(),
@@ -240,7 +258,7 @@ impl<'a> Facts<'a> {
     }
 
     /// What keeps the node whatever the method, in Karpenter's words.
-    fn blocked(&self, limits: &Limits<'_>) -> Vec<Reason> {
+    fn blocked(&self) -> Vec<Reason> {
         let mut reasons = Vec::new();
         let Some(pool) = self.pool else {
             return vec![reason(format!("NodePool {:?} not found", self.pool_name))];
@@ -271,6 +289,12 @@ impl<'a> Facts<'a> {
                 unreadable_on_node(value)
             }));
         }
+        reasons.extend(self.rooms.iter().filter_map(|room| rooms::stays(room, pool, self.pods)).map(reason));
+        reasons
+    }
+
+    /// What keeps its pods where they are, in Karpenter's words, and how many of them.
+    fn blocked_by_pods(&self, limits: &Limits<'_>) -> Vec<Reason> {
         let mut of_pods: BTreeMap<String, usize> = BTreeMap::new();
         for pod in self.pods {
             let protection = match pods::protection(pod, self.now) {
@@ -285,9 +309,7 @@ impl<'a> Facts<'a> {
                 *of_pods.entry(text).or_default() += 1;
             }
         }
-        reasons.extend(of_pods.into_iter().map(|(reason, count)| Reason { reason, count }));
-        reasons.extend(self.rooms.iter().filter_map(|room| rooms::stays(room, pool, self.pods)).map(reason));
-        reasons
+        of_pods.into_iter().map(|(reason, count)| Reason { reason, count }).collect()
     }
 
     /// What keeps a node that may be removed once pods have left it alone.

@@ -24,6 +24,14 @@ pub enum Method {
     SingleNodeConsolidation,
 }
 
+impl Method {
+    /// Whether it takes nodes for what they are, and not for what they cost.
+    #[must_use]
+    pub fn is_drift(self) -> bool {
+        matches!(self, Method::Drift | Method::DriftInSlot)
+    }
+}
+
 /// Where each pod, and each Reservation's room, that moves comes next: a node, or one of the replacements, by name.
 pub type Places = Vec<(Key, String)>;
 

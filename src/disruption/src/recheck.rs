@@ -90,11 +90,11 @@ pub fn renew(
             Verdict::Fails(reasons) => return Ok(Err(reasons)),
             Verdict::Fits(replacement) => replacement,
         };
-        if !is_drift(method) && !may_launch(replacement.launches.len(), options) {
+        if !method.is_drift() && !may_launch(replacement.launches.len(), options) {
             let text = format!("can't remove without creating {} nodes", replacement.launches.len());
             return Ok(Err(vec![Reason { reason: text, count: 0 }]));
         }
-        if !is_drift(method)
+        if !method.is_drift()
             && let Err(reason) = worth(gone, &mut replacement, options, (prices, survey))
         {
             return Ok(Err(vec![reason]));
@@ -124,7 +124,7 @@ pub fn confirm(
     options: &Options,
     now: Time,
 ) -> Result<Result<Places, Vec<Reason>>, DecideError> {
-    let scope = if is_drift(method) { Scope::All } else { Scope::Own };
+    let scope = if method.is_drift() { Scope::All } else { Scope::Own };
     again(state, (nodes, scope), method, options, now, |state, _, gone| {
         if method == Method::Emptiness {
             return Ok(Ok(Vec::new()));
@@ -148,10 +148,6 @@ enum Scope {
     Own,
 }
 
-fn is_drift(method: Method) -> bool {
-    matches!(method, Method::Drift | Method::DriftInSlot)
-}
-
 /// Whether [`renew`] depends on nodes that are not the command's own, budgets aside: how soon a node is to go that expires depends on
 /// those before it, what its slot is worth on who could take it, and what a Balanced NodePool saves on all that it costs.
 pub fn needs_all(state: &State, nodes: &[ObjectRef], method: Method) -> bool {
@@ -162,7 +158,7 @@ pub fn needs_all(state: &State, nodes: &[ObjectRef], method: Method) -> bool {
         label(labels::CAPACITY_TYPE) == Some(labels::RESERVED)
             || pool.is_some_and(|pool| pool.spec.disruption.consolidation_policy == ConsolidationPolicy::Balanced)
     };
-    is_drift(method) || (method != Method::Emptiness && nodes.iter().any(depends))
+    method.is_drift() || (method != Method::Emptiness && nodes.iter().any(depends))
 }
 
 /// Asks about a command's nodes as if they were not tainted, where they may still go together; else says why they may not.
@@ -205,7 +201,7 @@ fn chosen<'s>(
             reasons.push(Reason { reason: format!("node {} is gone", node.key.name), count: 0 });
             continue;
         };
-        reasons.extend(candidate.blocked.iter().cloned());
+        reasons.extend(candidate.blocked_from(method).iter().cloned());
         let is_as_it_was = match method {
             Method::Emptiness => candidate.is_empty,
             Method::Drift | Method::DriftInSlot => candidate.drift.is_some(),

@@ -15,6 +15,7 @@ use crate::prices::Prices;
 use crate::survey::Survey;
 
 mod fixed;
+mod grace;
 mod karpenter;
 mod live;
 mod rolls;

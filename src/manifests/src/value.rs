@@ -5,11 +5,19 @@ use std::fmt;
 
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
+use serde_saphyr::budget::BudgetBreach;
 
 /// Bytes that an object's values may take up once aliases are expanded, per byte of its limit.
 const EXPANSION: usize = 4;
 /// Bytes that a value counts besides its text, roughly what it takes in memory beyond that.
 const NODE_BYTES: usize = 8;
+/// Values of one document.
+const MAX_NODES: usize = 2_000_000;
+
+/// How deep an object's values may be nested.
+const MAX_DEPTH: usize = 100;
+/// The parser's own limit for JSON.
+const MAX_DEPTH_OF_JSON: usize = 128;
 
 /// Why text is no value, and where: line and column in the text, from 1.
 #[derive(Debug)]
@@ -26,7 +34,10 @@ pub(crate) fn from_json(text: &str, max_object_bytes: usize) -> Result<Value, Sy
     value.and_then(|value| json.end().map(|()| value)).map_err(|error| {
         let message = error.to_string();
         // The position is told apart from the message.
-        let message = message.split(" at line ").next().unwrap_or_default().to_owned();
+        let message = match message.split(" at line ").next().unwrap_or_default() {
+            "recursion limit exceeded" => too_deep(MAX_DEPTH_OF_JSON),
+            message => message.to_owned(),
+        };
         let position = (error.line() > 0).then(|| (error.line() as u64, error.column() as u64));
         SyntaxError { message, position }
     })
@@ -40,15 +51,42 @@ pub(crate) fn from_yaml(text: &str, max_object_bytes: usize) -> Result<Value, Sy
         serde_saphyr::with_deserializer_from_str_with_options(text, yaml_options(), |yaml| node.deserialize(yaml));
     value.map_err(|error| {
         let position = error.location().map(|at| (at.line(), at.column()));
-        let message = error.to_string();
-        let message = message.split(" at line ").next().unwrap_or_default();
-        SyntaxError { message: without_options(message.trim()), position }
+        let message = match &error {
+            serde_saphyr::Error::Budget { breach, .. } => over_budget(breach),
+            error => {
+                let message = error.to_string();
+                without_options(message.split(" at line ").next().unwrap_or_default().trim())
+            }
+        };
+        SyntaxError { message, position }
     })
+}
+
+fn too_deep(most: usize) -> String {
+    format!("nested deeper than {most} levels, expected {most} at most")
+}
+
+/// Which limit a YAML document is beyond.
+fn over_budget(breach: &BudgetBreach) -> String {
+    match breach {
+        BudgetBreach::Depth { .. } => too_deep(MAX_DEPTH),
+        BudgetBreach::Events { .. } | BudgetBreach::Nodes { .. } => {
+            format!("found more than {MAX_NODES} values, expected {MAX_NODES} at most in one document")
+        }
+        BudgetBreach::Aliases { .. } | BudgetBreach::Anchors { .. } | BudgetBreach::AliasAnchorRatio { .. } => {
+            "found too many anchors and aliases for one document".to_owned()
+        }
+        BudgetBreach::MergeKeys { .. } => "found too many merge keys (<<) for one document".to_owned(),
+        _ => "larger than a single document may be".to_owned(),
+    }
 }
 
 /// A message of the YAML library without what its caller could have set.
 fn without_options(message: &str) -> String {
     let float = message.strip_prefix("non-finite float ").and_then(|rest| rest.split_once(" rejected"));
+    if message == "recursion limit exceeded" {
+        return too_deep(MAX_DEPTH);
+    }
     match float {
         Some((found, _)) => format!("found {found}, expected a finite number"),
         None => message.split(", set DuplicateKeyPolicy").next().unwrap_or_default().to_owned(),
@@ -66,10 +104,10 @@ pub(crate) fn type_of_yaml(text: &[u8]) -> (Option<String>, Option<String>) {
 pub(crate) fn yaml_options() -> serde_saphyr::Options {
     serde_saphyr::options! {
         budget: serde_saphyr::budget! {
-            max_depth: 100,
-            flow_nesting_limit: 100,
-            max_events: 4_000_000,
-            max_nodes: 2_000_000,
+            max_depth: MAX_DEPTH,
+            flow_nesting_limit: MAX_DEPTH,
+            max_events: 2 * MAX_NODES,
+            max_nodes: MAX_NODES,
         },
         // kubectl's YAML 1.1 reads 0644 as octal.
         legacy_octal_numbers: true,

@@ -197,6 +197,19 @@ fn duplicate_yaml_keys_are_refused_with_their_line() {
 }
 
 #[test]
+fn text_that_is_nested_too_deep_is_told_in_plain_words() {
+    let nested = |open: &str, close: &str| open.repeat(150) + "a: b" + &close.repeat(150);
+    let block = |text: String| format!("apiVersion: v1\nkind: Pod\nspec: {text}\n");
+    let told = error(&block(nested("{a: ", "}").replace("a: b", "b")));
+    assert!(told.starts_with("f.yaml: document 1, line 3, column "), "{told}");
+    assert!(told.contains("malformed YAML: nested deeper than 100 levels, expected 100 at most"), "{told}");
+    let told = error(&block(nested("[", "]")));
+    assert!(told.contains("malformed YAML: nested deeper than 100 levels"), "{told}");
+    let told = error(&format!("{{\"kind\": \"Pod\", \"spec\": {}1{}}}", "[".repeat(150), "]".repeat(150)));
+    assert!(told.contains("malformed JSON: nested deeper than 128 levels"), "{told}");
+}
+
+#[test]
 fn numbers_and_times_that_are_none_are_told_without_a_librarys_words() {
     let error = error("apiVersion: v1\nkind: Pod\nmetadata: {name: a, generation: .nan}\n");
     assert!(error.contains("malformed YAML: found `.nan`, expected a finite number"), "{error}");

@@ -321,7 +321,7 @@ impl BoundPod {
 /// A running pod as pre-allocating Reservations see it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PreAllocatable {
-    /// The Reservations in mode Default whose owners describe it, by index into [`crate::Cluster::reservations`].
+    /// The pending and waiting Reservations in mode Default whose owners describe it, by index into [`crate::Cluster::reservations`].
     pub owned_by: Vec<u32>,
     /// Set where those in mode Cluster may be bound to it: its priority among such pods, the highest first.
     pub priority: Option<i64>,

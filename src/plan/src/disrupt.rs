@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use berth_api::NodeClassRef;
+use berth_api::{NodeClassRef, NodePool};
 use berth_catalogue::Catalogue;
 use berth_disruption::{Disruption, Removal};
 use berth_manifests::Object as Manifest;
@@ -21,6 +21,8 @@ pub(crate) struct Live {
     catalogue: Option<Arc<Catalogue>>,
     /// Whether there is a workload, whose pods may not be there yet.
     has_workloads: bool,
+    /// Whether what comes now takes the place of what came before.
+    is_change: bool,
 }
 
 macro_rules! of_kinds {
@@ -55,14 +57,33 @@ fn state_object(object: &Manifest) -> Option<Object> {
 // === impl Live ===
 
 impl Live {
+    /// What comes now is the change.
+    pub(crate) fn begin_change(&mut self) {
+        self.is_change = true;
+    }
+
     pub(crate) fn add(&mut self, object: &Manifest) {
-        if let Some(object) = state_object(object) {
+        if let Some(mut object) = state_object(object) {
+            if let Object::NodePool(after) = &mut object
+                && self.is_change
+                && let Some(before) = self.node_pool(after.metadata.name.as_deref())
+            {
+                berth_disruption::rehash(Arc::make_mut(after), before);
+            }
             self.has_workloads |= matches!(
                 object.kind(),
                 Kind::Deployment | Kind::ReplicaSet | Kind::ReplicationController | Kind::StatefulSet | Kind::Job
             );
             self.objects.entry(object.kind()).or_default().push(object);
         }
+    }
+
+    /// The NodePool of a name that came last.
+    fn node_pool(&self, name: Option<&str>) -> Option<&NodePool> {
+        let pools = self.objects.get(&Kind::NodePool)?.iter().rev();
+        let mut pools =
+            pools.filter_map(|object| if let Object::NodePool(pool) = object { Some(&**pool) } else { None });
+        pools.find(|pool| pool.metadata.name.as_deref() == name)
     }
 
     pub(crate) fn add_class(&mut self, class: NodeClassRef, catalogue: Catalogue) {
@@ -80,7 +101,7 @@ impl Live {
         now: Timestamp,
         warnings: &mut Vec<String>,
     ) -> Result<(Option<Disruption>, Option<Removal>), PlanError> {
-        let has_workloads = self.has_workloads;
+        let (has_workloads, is_change) = (self.has_workloads, self.is_change);
         let mut state = self.state(options, now, warnings);
         let disrupting = berth_disruption::Options {
             decisions: berth_decisions::Options {
@@ -105,6 +126,11 @@ impl Live {
         }
         if has_workloads && !state.pods().any(|pod| !pod.owner_references().is_empty()) {
             let text = "--disrupt looks at pods that exist: those that workloads would make are planned beside it";
+            warnings.push(text.to_owned());
+        }
+        if is_change {
+            let text =
+                "--disrupt looks at pods as they run: those that the change remakes or lets go count as they are";
             warnings.push(text.to_owned());
         }
         let disruption = berth_disruption::disrupt(&mut state, &disrupting, now)?;

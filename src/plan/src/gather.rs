@@ -106,6 +106,9 @@ impl Gatherer {
     /// What comes now is the change.
     pub(crate) fn begin_change(&mut self) {
         self.is_change = true;
+        self.builder.begin_change();
+        self.scratch.iter_mut().for_each(Builder::begin_change);
+        self.live.iter_mut().for_each(Live::begin_change);
         self.replicas_before = self.replicas.clone();
     }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use berth_model::{ClassId, ColumnId, CounterId, HostCounts, PoolId, host_allowance};
-use berth_scheduling::filter::Obstacle;
+use berth_scheduling::filter::{self, Obstacle};
 use berth_scheduling::reasons::{self, Insufficient};
 use berth_scheduling::{admits_node, demands};
 use rustc_hash::FxHashMap;
@@ -99,7 +99,7 @@ impl World<'_> {
         let kind = self.tables.node_kinds.get(index).filter(|_| !self.tables.names_nodes(prepared));
         let is_admitted = kind.map_or_else(admits, |kind| *admitted.entry(*kind).or_insert_with(admits));
         if !is_admitted {
-            return Some(NodeReason::Text(reasons::node_refusal(self.tables.cluster, node, &prepared.demand).into()));
+            return Some(NodeReason::Text(filter::node_refusal(self.tables.cluster, node, &prepared.demand).into()));
         }
         match self.tables.nodes.fit(&self.ledger.state).load_obstacle(prepared.demand.class, index) {
             Some(Obstacle::Resources(lacks, _)) => return Some(NodeReason::Lacks(lacks)),

@@ -233,7 +233,13 @@ impl Observer {
             let comes_to = |one: &str, several: &str| Happened::Reservations([one, several].map(str::to_owned));
             let on_node = |one: &str, several: &str| comes_to(&format!("{one} {node}"), &format!("{several} {node}"));
             let happened = match phase {
-                ReservationPhase::Pending => Happened::ReservationsPending,
+                ReservationPhase::Pending => match reservation.validate().first() {
+                    Some(fault) => Happened::Said {
+                        event: "Unusable",
+                        message: format!("Reservation {name} cannot be used: {}: {}", fault.path, fault.message),
+                    },
+                    None => Happened::ReservationsPending,
+                },
                 ReservationPhase::Available if is_news => on_node("holds room on", "hold room on"),
                 ReservationPhase::Available => on_node("moves to", "move to"),
                 ReservationPhase::Waiting => on_node("waits for its room on", "wait for their room on"),

@@ -59,9 +59,12 @@ async fn scenes(stage: &Stage) -> kube::Result<()> {
     stage.scale("web", 14).await?;
     stage.all_run(14).await?;
 
-    stage.say("── Down to six: nodes that nobody needs go, and their slots come back.");
+    stage.say("── Down to six: what was bought makes way, and its pods move to the slots, which are paid for anyway.");
     stage.scale("web", 6).await?;
-    stage.nodes_go(3).await?;
+    stage.nodes_go(4).await?;
+    stage.say("── Down to none: empty nodes go, and their slots come back.");
+    stage.scale("web", 0).await?;
+    stage.nodes_go(0).await?;
 
     stage.say("── The cloud has no m5.xlarge left to sell. Up to 20: slots first, and the rest on another type.");
     for zone in ["port-1a", "port-1b"] {

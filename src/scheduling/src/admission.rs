@@ -2,11 +2,11 @@
 //! on the bin.
 
 use berth_model::{
-    Cluster, ColumnTable, Node, NodeFilter, NodePool, PodSpec, Requirement, Requirements, Sym, Symbols,
-    first_untolerated,
+    Cluster, ColumnTable, Node, NodeFilter, NodePool, PodSpec, Requirement, Requirements, Symbols, first_untolerated,
 };
 use fixedbitset::FixedBitSet;
 
+use crate::node_terms::{matches_any, node_label};
 use crate::{Demand, filter};
 
 /// The columns of a NodePool that a demand may use, and what it leaves of the labels that no column decides.
@@ -85,21 +85,12 @@ fn exclude_each_other(a: &PodSpec, b: &PodSpec) -> bool {
     !filter::ports_are_free(&a.host_ports, &b.host_ports) || !filter::disks_are_free(&a.volumes.disks, &b.volumes.disks)
 }
 
-/// The value of a label of a node, or of the field `metadata.name`.
-pub fn node_label(cluster: &Cluster, node: &Node, key: Sym) -> Option<Sym> {
-    if key == cluster.well_known.field_name { Some(node.name) } else { node.labels.get(key) }
-}
-
 /// Whether a node admits a demand, as far as taints, node selector, node affinity and volume topology tell.
 pub fn admits_node(cluster: &Cluster, node: &Node, demand: &Demand) -> bool {
     let Some(spec) = cluster.spec(demand.spec) else { return false };
     first_untolerated(&node.taints, &spec.tolerations, demand.avoids_preferred_taints, &cluster.symbols).is_none()
         && matches_any(cluster, node, &demand.terms)
         && filter::volumes(cluster, node, spec).is_none()
-}
-
-pub(crate) fn matches_any(cluster: &Cluster, node: &Node, terms: &[Requirements]) -> bool {
-    terms.iter().any(|term| node.satisfies(term, &cluster.symbols, |key| node_label(cluster, node, key)))
 }
 
 /// Whether a counter's node filter admits a node.

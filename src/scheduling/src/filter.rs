@@ -5,7 +5,8 @@ use berth_model::{
     Cluster, Cordon, Disk, Effect, HostPort, Node, NodeState, PodSpec, Requirements, Sym, Taint, first_untolerated,
 };
 
-use crate::admission::matches_any;
+use crate::demand::Demand;
+use crate::node_terms::matches_any;
 use crate::reasons::{self, Insufficient};
 use crate::reservation::Lack;
 use crate::units::UnitsLack;
@@ -265,4 +266,12 @@ pub fn attachments_fit(attachments: &[(Sym, Sym)], attached: &[(Sym, Sym)], limi
             let new = attachments.iter().filter(|a| a.0 == driver && !attached.contains(a)).count();
             new == 0 || used + new <= limit as usize
         })
+}
+
+/// The first of taints, node affinity and volume topology that keeps a demand off a node.
+pub fn node_refusal(cluster: &Cluster, node: &Node, demand: &Demand) -> String {
+    let Some(spec) = cluster.spec(demand.spec) else { return reasons::AFFINITY.to_owned() };
+    let before = before_load(cluster, node, spec).or_else(|| volumes(cluster, node, spec));
+    // What is left is a preference that the demand takes as required.
+    before.map_or(reasons::AFFINITY.to_owned(), |obstacle| obstacle.in_words(cluster).join(", "))
 }

@@ -28,9 +28,11 @@
 mod admission;
 mod demand;
 pub mod filter;
+mod kinds;
+mod node_changes;
 mod node_fit;
 mod node_tables;
-mod numa;
+mod node_terms;
 pub mod reasons;
 pub mod reservation;
 mod scheduler;
@@ -38,12 +40,11 @@ pub mod score;
 pub mod topology;
 pub mod units;
 
-pub use admission::{
-    Admission, Passage, admit, admits_node, filter_admits_node, filter_passages, launch_passages, node_label,
-};
+pub use admission::{Admission, Passage, admit, admits_node, filter_admits_node, filter_passages, launch_passages};
 pub use demand::{Demand, demands};
 pub use node_fit::NodeFit;
 pub use node_tables::NodeTables;
+pub use node_terms::node_label;
 pub use scheduler::{
     Assessment, Bindings, Counted, Eviction, Expected, Launchable, Paused, Placement, Queue, Scheduler, Step, Trial,
     Verdict, came, expect_replacements,

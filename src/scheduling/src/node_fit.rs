@@ -73,6 +73,15 @@ fn owns(spec: &PodSpec, reservation: u32) -> bool {
     spec.reservation.owner_of.binary_search(&reservation).is_ok()
 }
 
+impl NodeTables<'_> {
+    /// What the nodes of a snapshot say to pods.
+    pub fn fit<'w>(&'w self, state: &'w Snapshot) -> NodeFit<'w> {
+        NodeFit { tables: self, state }
+    }
+}
+
+// === impl NodeFit ===
+
 impl<'w> NodeFit<'w> {
     pub(crate) fn reservation(&self, id: u32) -> Option<&'w Reservation> {
         self.tables.cluster.reservation(id)

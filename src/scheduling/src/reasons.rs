@@ -1,8 +1,8 @@
 //! Why not: refusals in the field's words, as kube-scheduler's plugins print them.
 
-use berth_model::{Cluster, Constraint, Node, NodePool, ResourceId, Resources, first_untolerated};
+use berth_model::{Cluster, Constraint, NodePool, ResourceId, Resources, first_untolerated};
 
-use crate::{Demand, filter};
+use crate::demand::Demand;
 
 /// NodePorts.
 pub const PORTS: &str = "node(s) didn't have free ports for the requested pod ports";
@@ -78,14 +78,6 @@ impl Insufficient {
         };
         self.0.iter().map(word).collect()
     }
-}
-
-/// The first of taints, node affinity and volume topology that keeps a demand off a node.
-pub fn node_refusal(cluster: &Cluster, node: &Node, demand: &Demand) -> String {
-    let Some(spec) = cluster.spec(demand.spec) else { return AFFINITY.to_owned() };
-    let before = filter::before_load(cluster, node, spec).or_else(|| filter::volumes(cluster, node, spec));
-    // What is left is a preference that the demand takes as required.
-    before.map_or(AFFINITY.to_owned(), |obstacle| obstacle.in_words(cluster).join(", "))
 }
 
 /// The taint of a NodePool's template that keeps a demand off.

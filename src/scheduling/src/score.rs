@@ -3,7 +3,7 @@
 
 use berth_model::{Node, NodeState, PodSpec, Requirements, ResourceId, Symbols, Taint};
 
-use crate::admission::matches_any;
+use crate::node_terms::matches_any;
 
 /// The best score of a node from one plugin, before its weight.
 pub const MAX: i64 = 100;

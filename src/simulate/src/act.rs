@@ -103,6 +103,9 @@ pub(crate) async fn write_catalogue(client: &Client, map: &Value) -> Result<(), 
 pub(crate) async fn create(world: &mut World<'_>, arrival: &Arrival) -> Result<(), String> {
     let Arrival { template, name, runs_for } = arrival;
     let mut pod = template.pod.clone();
+    if runs_for.is_some() {
+        crate::trace::end_for_good(&mut pod);
+    }
     if let Some(metadata) = pod.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.insert("name".to_owned(), (&**name).into());
         if let Some(millis) = runs_for {

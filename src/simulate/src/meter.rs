@@ -129,7 +129,9 @@ impl Meter {
             let used = u128::from(slots.used) * active;
             slots.total_ms += total;
             slots.used_ms += used;
-            slots.others_ms += u128::from(slots.definition.used_by_others) * active;
+            // They have no more of it than there is.
+            let left = slots.definition.total.saturating_sub(slots.used);
+            slots.others_ms += u128::from(slots.definition.used_by_others.min(left)) * active;
             slots.cost.add(slots.price.pico(), i128::try_from(total).unwrap_or(i128::MAX));
         }
         self.at = now;
@@ -251,6 +253,16 @@ mod tests {
 
     fn at(seconds: i64) -> Timestamp {
         Timestamp::from_second(seconds).unwrap()
+    }
+
+    #[test]
+    fn others_use_no_more_slots_than_there_are() {
+        let mut meter = Meter::new(at(0));
+        let definition = FakeReservation { total: 2, used_by_others: 4, ..FakeReservation::default() };
+        meter.define("r", definition, Money::default);
+        meter.advance(at(3600));
+        let slots = &meter.reservations["r"];
+        assert_eq!((slots.total_ms, slots.others_ms), (2 * 3_600_000, 2 * 3_600_000));
     }
 
     #[test]

@@ -221,6 +221,26 @@ fn a_pod_of_a_trace_that_loses_its_node_comes_again_with_the_time_that_it_had_le
     assert_eq!((last.running, last.pending), (0, 0));
 }
 
+/// The regression: where the template did not say `restartPolicy: Never`, pods began again for ever.
+#[test]
+fn pods_of_a_trace_end_whatever_their_restart_policy() {
+    let folder = Folder::new("restarts");
+    for policy in ["", "\"restartPolicy\":\"Always\",", "\"restartPolicy\":\"OnFailure\","] {
+        let template = "\"containers\":[{\"name\":\"c\",\"image\":\"i\",\"resources\":{\"requests\":{\"cpu\":\"3\"}}}]";
+        folder.write(
+            "pods.jsonl",
+            &format!(
+                "{{\"apiVersion\":\"berth.sh/v1alpha1\",\"kind\":\"Trace\"}}\n\
+                 {{\"template\":\"a\",\"pod\":{{\"spec\":{{{policy}{template}}}}}}}\n\
+                 {{\"at\":0,\"create\":\"a\",\"name\":\"one\",\"runsFor\":300}}\n"
+            ),
+        );
+        let outcome = run(&folder, &scenario("spot", 0, "traces: [pods.jsonl]\nevents: []\n"));
+        let ran = outcome.pods.pod_days * 24.0 * 3600.0;
+        assert!((300.0..320.0).contains(&ran), "{policy}: {ran}");
+    }
+}
+
 /// The regression: the first pod that a quota refused ended the whole simulation.
 #[test]
 fn pods_of_a_trace_that_a_quota_keeps_out_come_once_others_have_gone() {
@@ -247,6 +267,19 @@ events: []
     assert!((600.0..700.0).contains(&ran), "one after the other: {ran}");
     let note = outcome.notes.iter().find(|note| note.contains("kept out")).unwrap();
     assert!(note.starts_with("1 pod of a trace was kept out by a quota to the end: default/never: "), "{note}");
+}
+
+/// The regression: nodes at rest were looked at every quarter of an hour, so that short-lived ones ended before they were replaced.
+#[test]
+fn short_lived_nodes_at_rest_are_replaced_before_they_expire() {
+    let folder = Folder::new("short");
+    let text = scenario("on-demand", 0, "settings: {featureGates: 'StaticCapacity=true'}\n")
+        .replace("  spec:\n    disruption", "  spec:\n    replicas: 2\n    disruption")
+        .replace("        nodeClassRef", "        expireAfter: 30m\n        nodeClassRef")
+        .replace("duration: 30m", "duration: 1h");
+    let outcome = run(&folder, &text);
+    // Two at once, and two more each time that three quarters of half an hour are over.
+    assert_eq!(outcome.nodes.launched, 6, "{outcome:?}");
 }
 
 #[test]

@@ -1,8 +1,7 @@
 //! Writes of one's own that no event has shown yet.
 
-use crate::entry::Entry;
 use crate::kept::Kept;
-use crate::{Key, ObjectRef, Patch, State};
+use crate::{ObjectRef, Patch};
 
 /// Names an assumption, to say later what became of its write. Never given twice by one state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -92,66 +91,5 @@ impl Assumption {
     /// Whether it is about the incarnation that was known: one that is tried or creates an object is not.
     pub(crate) fn is_about_known(&self) -> bool {
         self.progress != Progress::Tried && !self.patch.creates()
-    }
-}
-
-impl State {
-    /// Objects of which a write's outcome is unknown: to be read from the API server, and told by [`crate::Event::Read`].
-    pub fn to_read_again(&self) -> impl Iterator<Item = ObjectRef> {
-        self.in_doubt.iter().filter_map(|key| self.in_doubt_as(key))
-    }
-
-    /// Such an object, where this is one.
-    pub fn in_doubt_as(&self, key: &Key) -> Option<ObjectRef> {
-        let entry = self.entries.get(key)?;
-        entry.is_in_doubt().then(|| key.clone().with_uid(entry.observed().and_then(Kept::uid).as_deref()))
-    }
-
-    /// Objects that may have come to be such since this was asked last: who asks after each event need not look at all.
-    pub fn take_told_doubts(&mut self) -> Vec<Key> {
-        std::mem::take(&mut self.told_doubts)
-    }
-
-    /// An object is to be read again.
-    pub(crate) fn doubt(&mut self, key: &Key) {
-        self.in_doubt.insert(key.clone());
-        self.told_doubts.push(key.clone());
-    }
-
-    /// Drops what is not to be kept of the assumptions about an object.
-    pub(crate) fn keep_assumptions(&mut self, key: &Key, keep: impl Fn(&Assumption, Option<&Kept>) -> bool) {
-        let Some(entry) = self.entries.get_mut(key) else { return };
-        let assumptions = &mut self.assumptions;
-        entry.retain_assumed(|known, observed| {
-            let is_kept = keep(known, observed);
-            if !is_kept {
-                assumptions.remove(&known.id);
-            }
-            is_kept
-        });
-        self.note_doubt(key);
-    }
-
-    /// Notes whether something is assumed of an object that nobody can tell what became of.
-    pub(crate) fn note_doubt(&mut self, key: &Key) {
-        if self.entries.get(key).is_some_and(Entry::is_in_doubt) {
-            self.doubt(key);
-        } else if !self.in_doubt.is_empty() {
-            self.in_doubt.remove(key);
-        }
-    }
-
-    /// Settles what the observed version of an object shows. What nobody can tell is to be read again.
-    pub(crate) fn settle_assumptions(&mut self, key: &Key) {
-        if self.entries.get(key).is_none_or(|entry| entry.assumed().is_empty()) {
-            return;
-        }
-        let gone_at = self.graves.get(key).max(self.listed_at.get(&key.kind)).copied();
-        self.keep_assumptions(key, |known, observed| !known.is_settled_by(observed, gone_at));
-        let assumed = self.entries.get_mut(key).into_iter().flat_map(Entry::assumed_mut);
-        for known in assumed.filter(|known| known.is_in_doubt()) {
-            known.progress = Progress::Unknown;
-        }
-        self.note_doubt(key);
     }
 }

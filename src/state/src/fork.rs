@@ -39,6 +39,13 @@ pub struct Fork<'a> {
     slots: Vec<String>,
 }
 
+impl State {
+    /// A what-if: rolled back when dropped.
+    pub fn fork(&mut self) -> Fork<'_> {
+        Fork::new(self)
+    }
+}
+
 // === impl Fork ===
 
 impl<'a> Fork<'a> {

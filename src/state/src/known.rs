@@ -6,6 +6,7 @@ use std::sync::Arc;
 use berth_model::{Keyed, KeyedMap};
 
 use crate::entry::Entry;
+use crate::event::RefusedObject;
 use crate::kept::Kept;
 use crate::object::{Name, Named};
 use crate::{Key, Kind, NodeRecord, Object, PodRecord, State, Whole};
@@ -35,6 +36,11 @@ impl State {
     /// The newest version of an object that was observed, whatever is assumed of it, as [`State::get`] has it.
     pub fn observed(&self, key: &Key) -> Option<Object> {
         Some(self.entries.get(key)?.observed()?.to_object())
+    }
+
+    /// Why an object cannot be used, if so.
+    pub fn refused_as(&self, key: &Key) -> Option<&RefusedObject> {
+        self.entries.get(key)?.refused()
     }
 
     /// The object of a type, namespace and name as it counts.

@@ -32,7 +32,10 @@
 //! ```
 
 mod assume;
+mod built;
 mod chunked;
+mod counted;
+mod doubts;
 mod entry;
 mod event;
 mod fork;
@@ -49,23 +52,26 @@ mod rebuild;
 mod relevant;
 mod replica;
 mod shapes;
+mod slot_use;
 mod slots;
 mod state;
 mod table;
 #[cfg(test)]
 mod tests;
+mod told;
 
 pub use assume::{AssumptionId, Write};
 pub use berth_convert::{Change, Options, PodChange, Problem, phase};
+pub use built::{Conversion, Tracked};
 pub use event::{CountsAs, Event, Outcome, Refused, RefusedObject, SlotCount, Touched};
 pub use fork::{Fork, ForkError, is_remade};
 pub use node::NodeRecord;
 pub use object::{Key, Kind, Object, ObjectRef, Typed, Whole};
 pub use patch::Patch;
 pub use pod::{PodRecord, selects};
-pub use rebuild::{Conversion, Tracked};
-pub use replica::Update;
+
 pub use state::State;
+pub use told::Update;
 
 /// A point in time, as the caller's clock has it.
 pub type Time = jiff::Timestamp;

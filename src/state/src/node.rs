@@ -173,9 +173,3 @@ impl PartialEq for NodeRecord {
         self.version == other.version && self.is_same_but_for_version(other)
     }
 }
-
-impl From<&Node> for NodeRecord {
-    fn from(node: &Node) -> Self {
-        crate::shapes::Shapes::default().node(node.clone(), None, None)
-    }
-}

@@ -235,12 +235,6 @@ impl PartialEq for PodRecord {
     }
 }
 
-impl From<&Pod> for PodRecord {
-    fn from(pod: &Pod) -> Self {
-        crate::shapes::Shapes::default().pod(pod.clone())
-    }
-}
-
 /// Whether both are the same; where they are one, nothing needs to be compared.
 pub(crate) fn same<T: PartialEq>(a: Option<&Arc<T>>, b: Option<&Arc<T>>) -> bool {
     match (a, b) {

@@ -1,56 +1,11 @@
 //! A second state that follows a first one: long questions are asked of it in another thread, while the first goes on. It
 //! shares the objects, and converts the cluster by itself.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use crate::entry::Entry;
+use crate::built::Conversion;
 use crate::kept::Kept;
 use crate::relevant::counts_alike;
-use crate::slots::Cloud;
-use crate::{Conversion, Key, Kind, State, Time};
-
-/// What has changed in a state since it was told to a replica last.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Noted {
-    told: Told,
-    /// The objects, and whether decisions depend on what changed.
-    keys: BTreeMap<Key, bool>,
-    /// Whether the cloud said something else.
-    cloud: bool,
-    /// Whether it offers something else, counts aside.
-    offers: bool,
-}
-
-/// What a replica is told: see [`State::take_update`].
-#[derive(Debug)]
-pub struct Update {
-    entries: Vec<(Key, Option<Entry>)>,
-    cloud: Option<Cloud>,
-    listed: BTreeSet<Kind>,
-    next_assumption: u64,
-    told: Told,
-}
-
-/// Which replica was told of a state, and how often: what comes of it can be adopted while it was told nothing more.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Told {
-    replica: u64,
-    n_updates: u64,
-}
-
-// === impl Update ===
-
-impl Update {
-    /// How many objects it tells of.
-    pub fn len(&self) -> usize {
-        self.entries.len()
-    }
-
-    /// Whether it tells of no object.
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
-    }
-}
+use crate::told::{Noted, Told, Update};
+use crate::{Key, State, Time};
 
 impl State {
     /// A replica, which shares all that is kept. From now on this state notes what changes, for [`State::take_update`].

@@ -145,6 +145,18 @@ impl Shapes {
     }
 }
 
+impl From<&Pod> for PodRecord {
+    fn from(pod: &Pod) -> Self {
+        Shapes::default().pod(pod.clone())
+    }
+}
+
+impl From<&Node> for NodeRecord {
+    fn from(node: &Node) -> Self {
+        Shapes::default().node(node.clone(), None, None)
+    }
+}
+
 fn packed(time: Option<MetaTime>) -> (Moment, Option<MetaTime>) {
     match time.as_ref().map(|time| Moment::of(time.0)) {
         Some(Some(moment)) => (moment, None),

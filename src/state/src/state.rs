@@ -9,19 +9,18 @@ use berth_convert::Options;
 use berth_model::{Cluster, Keyed};
 
 use crate::assume::{Assumption, Progress};
+use crate::built::Built;
 use crate::chunked::Chunked;
 use crate::entry::{Check, Entry};
 use crate::event::RefusedObject;
 use crate::kept::Kept;
 use crate::links::Links;
 use crate::object::version;
-use crate::rebuild::Built;
-use crate::replica::{Noted, Told};
 use crate::shapes::Shapes;
 use crate::slots::Cloud;
+use crate::told::{Noted, Told};
 use crate::{
-    AssumptionId, CountsAs, Event, Fork, Key, Kind, Object, ObjectRef, Outcome, Patch, Problem, Refused, Time, Touched,
-    Write,
+    AssumptionId, CountsAs, Event, Key, Kind, Object, ObjectRef, Outcome, Patch, Problem, Refused, Time, Touched, Write,
 };
 
 /// Deletions that are remembered, so that an older event does not undo them.
@@ -271,11 +270,6 @@ impl State {
             self.gone = gone;
         }
         self.forgotten = why;
-    }
-
-    /// A what-if: rolled back when dropped.
-    pub fn fork(&mut self) -> Fork<'_> {
-        Fork::new(self)
     }
 
     /// Assumes a write that is being made: the object counts as it will be. Report its outcome by

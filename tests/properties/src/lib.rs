@@ -8,6 +8,7 @@ pub mod acceptance;
 pub mod agreement;
 pub mod kube;
 pub mod narrowing;
+pub mod order;
 mod read;
 
 pub use read::{cluster as cluster_of, fold};

@@ -3,6 +3,7 @@
 use berth_checker::Size;
 use berth_properties::agreement::try_agreement;
 use berth_properties::narrowing::try_narrowing;
+use berth_properties::order::try_any_order;
 use berth_properties::{Failure, n_cases, try_bounds, try_case};
 use rayon::prelude::*;
 
@@ -33,6 +34,12 @@ fn no_bound_is_above_what_some_effort_pays() {
 #[test]
 fn medium_plans_break_no_rule() {
     holds(Size::Medium, 10, try_case);
+}
+
+#[test]
+fn the_order_of_documents_decides_nothing() {
+    holds(Size::Tiny, 60, try_any_order);
+    holds(Size::Small, 60, try_any_order);
 }
 
 #[test]

@@ -138,22 +138,12 @@ fn check_ratio(limit: &Value, resources: &Value, kind: &str, wrong: &mut Vec<Str
     }
 }
 
-/// The sum of the containers' requests and limits.
+/// What a pod's containers request and are limited to, all in all.
 fn total(pod: &Value) -> Value {
-    let mut out = serde_json::Map::new();
-    for of in ["requests", "limits"] {
-        let mut sums: std::collections::BTreeMap<String, Quantity> = std::collections::BTreeMap::new();
-        for container in list_at(pod, &["spec", "containers"]) {
-            for (name, amount) in
-                meta::at(container, &["resources", of]).and_then(Value::as_object).into_iter().flatten()
-            {
-                let Some(amount) = quantity(Some(amount)) else { continue };
-                let sum = sums.get(name).and_then(|sum| sum.checked_add(amount)).unwrap_or(amount);
-                sums.insert(name.clone(), sum);
-            }
-        }
-        let sums = sums.into_iter().map(|(name, sum)| (name, Value::from(sum.to_string())));
-        out.insert(of.to_owned(), Value::Object(sums.collect()));
-    }
-    Value::Object(out)
+    let of = |of: &str| {
+        let sums = super::quota::pod_total(pod, of).into_iter();
+        let sums = sums.map(|(name, sum)| (name.to_owned(), Value::from(sum.to_string())));
+        (of.to_owned(), Value::Object(sums.collect()))
+    };
+    Value::Object(["requests", "limits"].into_iter().map(of).collect())
 }

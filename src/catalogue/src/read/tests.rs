@@ -81,6 +81,13 @@ fn flow_style_yaml_is_read_though_it_begins_like_json() {
 }
 
 #[test]
+fn a_catalogue_that_is_nested_too_deep_is_told_in_plain_words() {
+    let yaml = format!("- name: a\n  notes: {}{}", "[".repeat(40), "]".repeat(40));
+    let told = read(yaml.as_bytes(), "types.yaml").unwrap_err().to_string();
+    assert_eq!(told, "unable to read types.yaml: nested deeper than 32 levels, expected 32 at most, at line 2");
+}
+
+#[test]
 fn offerings_before_karpenter_v1_name_zone_and_capacity_type_as_fields() {
     let old = r#"{"CapacityType":"spot","Zone":"z1","Price":0.5,"Available":true}"#.to_owned();
     assert_eq!(zones_and_types(&read_one(&[old]).unwrap()), [(Some("z1"), CapacityType::Spot)]);

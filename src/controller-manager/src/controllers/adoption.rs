@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use kube::core::{Selector, SelectorExt};
+use rustc_hash::FxHashMap;
 use serde::Deserialize;
 
 use crate::core::{Core, controlled_by};
@@ -34,6 +35,30 @@ impl Owner<'_> {
         let free = caches.indexes.orphans.members(work).filter_map(|key| caches.pods.get(key));
         let free = free.filter(|pod| !pod.is_terminating() && may_adopt(pod));
         self.claim(core, &crate::resource::PODS, own.collect(), free)
+    }
+
+    /// By node, how many pods run there of a ReplicaSet and of others that have the same controller.
+    pub(crate) fn beside(&self, core: &Core) -> FxHashMap<Box<str>, usize> {
+        let caches = &core.caches;
+        let sets: Vec<&str> = match self.view.controller() {
+            Some(above) => {
+                let sets =
+                    caches.indexes.sets_of.get(above.uid.as_str()).filter_map(|key| caches.replica_sets.get(key));
+                sets.filter_map(|set| set.metadata.uid.as_deref()).collect()
+            }
+            None => vec![self.view.uid],
+        };
+        let mut beside: FxHashMap<Box<str>, usize> = FxHashMap::default();
+        for set in sets {
+            let pods = caches.indexes.pods_of.get(set).filter_map(|key| caches.pods.get(key));
+            for node in pods.filter(|pod| pod.is_active()).filter_map(|pod| pod.node()) {
+                match beside.get_mut(node) {
+                    Some(count) => *count += 1,
+                    None => drop(beside.insert(node.into(), 1)),
+                }
+            }
+        }
+        beside
     }
 
     /// Of what it controls, keeps what it selects and releases the rest; adopts what is free.

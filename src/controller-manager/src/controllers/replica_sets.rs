@@ -1,11 +1,14 @@
 //! ReplicaSets and ReplicationControllers: as many pods as they want; those that are worth least go first.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{ReplicaSetCondition, ReplicaSetStatus};
 use k8s_openapi::api::core::v1::{PodTemplateSpec, ReplicationControllerStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::core::{Selector, SelectorExt};
+use rustc_hash::FxHashMap;
 
 use super::adoption::{Claimed, Owner};
 use super::template::{count, pod_of, size};
@@ -130,7 +133,8 @@ impl Set<'_> {
         if let (true, Some(template)) = (pods.len() < wanted, self.template) {
             writes = self.create((wanted - pods.len()).min(BURST), template);
         } else if pods.len() > wanted {
-            pods.sort_by(|a, b| rank(a).cmp(&rank(b)));
+            let (beside, now) = (self.owner.beside(core), core.now());
+            pods.sort_by_cached_key(|pod| rank(pod, &beside, now));
             let surplus = pods.iter().take((pods.len() - wanted).min(BURST));
             writes.extend(surplus.map(|pod| {
                 let delete = Write::delete(&PODS, &pod.view().key(), &pod.metadata.uid);
@@ -188,17 +192,27 @@ fn conditions(
     Some(all).filter(|all| !all.is_empty())
 }
 
-/// The order in which pods go: upstream's, with the cost of deletion that an annotation may set.
-fn rank(pod: &Pod) -> (bool, u8, bool, i64, std::cmp::Reverse<Option<jiff::Timestamp>>, &str) {
-    let (assigned, phase, ready, created, name) = pod.rank();
+/// What decides which pods go first.
+type Rank = (bool, u8, bool, i64, Reverse<usize>, u32, String);
+
+/// The order in which pods go, upstream's: those without a node, that wait, that are not ready, that cost less to delete by
+/// their annotation, of which more are on one node, that have been ready (or there) for less time by powers of two; then any.
+fn rank(pod: &Pod, beside: &FxHashMap<Box<str>, usize>, now: Timestamp) -> Rank {
+    let (assigned, phase, is_ready, ..) = pod.rank();
     let cost = pod.metadata.annotations.get("controller.kubernetes.io/pod-deletion-cost");
-    (assigned, phase, ready, cost.and_then(|cost| cost.parse().ok()).unwrap_or(0), created, name)
+    let cost = cost.and_then(|cost| cost.parse().ok()).unwrap_or(0);
+    let on_its_node = pod.node().and_then(|node| beside.get(node)).copied().unwrap_or(0);
+    let ready = pod.status.ready.as_ref().filter(|ready| ready.is_true).and_then(|ready| ready.since.as_ref());
+    let since = ready.or(pod.metadata.creation_timestamp.as_ref());
+    let nanos = since.map_or(0, |since| now.duration_since(since.0).as_nanos());
+    let age = u128::try_from(nanos).ok().and_then(u128::checked_ilog2).map_or(0, |age| age + 1);
+    (assigned, phase, is_ready, cost, Reverse(on_its_node), age, pod.metadata.uid.to_string())
 }
 
 /// How many pods have been ready for long enough. The work is added again when the next will have been.
 pub(crate) fn available(core: &mut Core, work: &Work, pods: &[Arc<Pod>], min_ready_seconds: i32) -> usize {
     let now = core.now();
-    let mut next: Option<jiff::Timestamp> = None;
+    let mut next: Option<Timestamp> = None;
     let mut available = 0;
     for at in pods.iter().filter_map(|pod| pod.available_at(min_ready_seconds)) {
         if at <= now {

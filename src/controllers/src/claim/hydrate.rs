@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use berth_api::{NodeClaim, NodePool, labels};
 use serde_json::{Map, Value, json};
 
-use super::hash::{HASH_VERSION, template_hash};
 use super::{Facts, conditions, on};
 use crate::kind::Kind;
 use crate::write::{Op, Write};
+use berth_disruption::{HASH_VERSION, template_hash};
 
 /// What is to be added, if anything is: to the NodeClaim first, then to its node.
 pub(super) fn step(facts: &Facts<'_>) -> Option<Write> {

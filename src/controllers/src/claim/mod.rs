@@ -9,7 +9,6 @@ mod consistent;
 mod consolidate;
 mod drain;
 pub(crate) mod drift;
-pub(crate) mod hash;
 mod hydrate;
 mod initialize;
 mod interrupt;

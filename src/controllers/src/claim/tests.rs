@@ -54,7 +54,7 @@ impl Scene {
         let metadata = json!({
             "name": "c", "uid": "uid-c", "resourceVersion": "7", "creationTimestamp": text(0),
             "finalizers": [labels::TERMINATION_FINALIZER], "labels": {labels::NODEPOOL: "web", CLASS: "default"},
-            "annotations": {labels::NODEPOOL_HASH_VERSION: hash::HASH_VERSION},
+            "annotations": {labels::NODEPOOL_HASH_VERSION: berth_disruption::HASH_VERSION},
         });
         let types = json!([{"name": "small", "resources": {"cpu": "2", "memory": "4Gi"}, "offerings": [{
             "Price": 0.1, "Requirements": [

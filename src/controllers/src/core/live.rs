@@ -1,6 +1,5 @@
 //! The live state: told what is observed and what became of writes, in the same order as the view.
 
-use std::borrow::Cow;
 use std::time::Duration;
 
 use berth_api::{NodeClaim, NodeClaimStatus};
@@ -13,7 +12,6 @@ use crate::claim::conditions;
 use crate::clock::after;
 use crate::guarded::Unreadable;
 use crate::kind::{Kind, NamedObject};
-use crate::notice::Notice;
 use crate::observed::{Object, Observed};
 use crate::write::{Answered, Op, Outcome, Write};
 
@@ -31,7 +29,7 @@ pub(super) fn state_kind(kind: Kind) -> Option<berth_state::Kind> {
     berth_state::Kind::ALL.iter().copied().find(|known| known.name() == kind.as_str())
 }
 
-fn own_kind(kind: berth_state::Kind) -> Option<Kind> {
+pub(super) fn own_kind(kind: berth_state::Kind) -> Option<Kind> {
     crate::observed::WATCHED.iter().copied().find(|known| known.as_str() == kind.name())
 }
 
@@ -132,19 +130,8 @@ impl Core {
         let touched = match self.state.apply(event, now) {
             Ok(touched) => touched,
             Err(Refused { objects, touched }) => {
-                for object in objects {
-                    tracing::warn!("{object}");
-                    let uid = self.state.observed_uid(&object.key).map(Cow::into_owned);
-                    if let Some(kind) = own_kind(object.key.kind) {
-                        let key = NamedObject {
-                            kind,
-                            namespace: object.key.namespace.to_string(),
-                            name: object.key.name.to_string(),
-                        };
-                        let message = object.to_string();
-                        let uid = uid.unwrap_or_default();
-                        self.tell(Notice { object: key, uid, reason: "Unusable", message, is_warning: true }, now);
-                    }
+                for object in &objects {
+                    self.tell_refused(object, now);
                 }
                 touched
             }

@@ -34,6 +34,7 @@ mod schedule;
 mod slot_time;
 mod slow;
 mod told;
+mod unusable;
 mod volumes;
 mod writes;
 
@@ -384,6 +385,7 @@ impl Core {
                 self.suspect(&observed, now);
                 self.note_rejection(&observed, now);
                 self.tell_state(&observed, now);
+                self.tell_unreadable(&observed, now);
                 let concerned = self.view.observe(observed);
                 self.touch(concerned, now);
             }

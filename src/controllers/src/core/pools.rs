@@ -11,13 +11,13 @@ use serde_json::json;
 use super::registrations::are_too_many;
 use super::{Core, Job, class_key};
 use crate::claim::conditions::{self, Status};
-use crate::claim::hash::{HASH_VERSION, template_hash};
 use crate::claim::{has_foreign_hash, on};
 use crate::clock::after;
 use crate::kind::Kind;
 use crate::notice::Notice;
 use crate::view::{Has, pool_of};
 use crate::write::Op;
+use berth_disruption::{HASH_VERSION, template_hash};
 
 /// False where a budget, or the time zone of their schedules, cannot be read; absent where all can.
 const BUDGETS_READABLE: &str = "BudgetsReadable";

@@ -16,12 +16,12 @@ use super::ceilings::Spend;
 use super::recall::backoff_message;
 use super::schedule::why_unschedulable;
 use super::{Core, Job};
-use crate::claim::hash::{HASH_VERSION, template_hash};
 use crate::clock::{after, elapsed};
 use crate::kind::{Kind, NamedObject};
 use crate::metrics::Counter;
 use crate::notice::Notice;
 use crate::write::{Op, Outcome, Write};
+use berth_disruption::{HASH_VERSION, template_hash};
 
 /// How often what found no place is planned again although nothing changed.
 const RETRY: Duration = Duration::from_secs(30);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use berth_api::{Reservation, ReservationCondition, ReservationPhase, ReservationStatus};
 use berth_decisions::Binding;
-use berth_model::{Cluster, NodeRoom, Phase};
+use berth_model::{Cluster, NodeRoom, Phase, PreAllocationMode};
 use berth_scheduling::reservation::lifecycle::{
     self, AVAILABLE, Condition, CurrentOwner, EXPIRED, ROOM_TAKEN, SCHEDULED, SUCCEEDED, Seen, SeenOwner, Status,
     Terms, UNSCHEDULABLE, WAITING,
@@ -68,10 +68,14 @@ impl Core {
 
     /// Whether Berth gives a Reservation its node: not where its template names a scheduler whose pods Berth does not bind.
     fn is_placed_here(&self, reservation: &Reservation) -> bool {
-        let Some(names) = &self.options.scheduler_names else { return true };
         let spec = reservation.spec.template.spec.as_ref();
-        let name = spec.and_then(|spec| spec.scheduler_name.as_ref()).filter(|name| !name.is_empty());
-        name.is_none_or(|name| names.contains(name))
+        self.is_scheduler_served(spec.and_then(|spec| spec.scheduler_name.as_deref()))
+    }
+
+    /// Whether Berth places what is for this scheduler, or for none by name.
+    pub(super) fn is_scheduler_served(&self, name: Option<&str>) -> bool {
+        let Some(names) = &self.options.scheduler_names else { return true };
+        name.filter(|name| !name.is_empty()).is_none_or(|name| names.contains(name))
     }
 
     /// Why a node stays for the sake of a Reservation that another scheduler placed, which alone may move it.
@@ -94,6 +98,9 @@ impl Core {
 
     /// The next step of a Reservation's life.
     pub(super) fn step_reservation(&mut self, name: &str, now: Timestamp) {
+        if self.step_unusable_reservation(name, now) {
+            return;
+        }
         let job = Job::Reservation(name.to_owned());
         let Some(reservation) = self.view.reservations.get(name).cloned() else {
             return self.queue.forget(&job);
@@ -196,7 +203,15 @@ impl Core {
         let is_room_taken = index
             .and_then(|at| u32::try_from(at).ok())
             .is_some_and(|at| on_node.clone().any(|known| is_room_taken(&NodeRoom::of_node(known), at)));
+        let mut n_predecessors = 0;
+        let mode = index.and_then(|at| cluster.reservations.get(at)?.pre_allocation).map(|how| how.mode);
         for pod in on_node.flat_map(|known| &known.pods) {
+            let candidate = pod.candidate.as_ref().filter(|_| pod.draws_from.is_none());
+            n_predecessors += usize::from(candidate.is_some_and(|candidate| match mode {
+                Some(PreAllocationMode::Owners) => candidate.owned_by.iter().any(|at| Some(*at as usize) == index),
+                Some(PreAllocationMode::Cluster) => candidate.priority.is_some(),
+                None => false,
+            }));
             if pod.draws_from.is_none() || pod.draws_from.map(|at| at as usize) != index {
                 continue;
             }
@@ -211,7 +226,7 @@ impl Core {
             let ran_before = reservation.spec.pre_allocation && started.zip(since).is_some_and(|(pod, own)| pod < own);
             SeenOwner { owner: CurrentOwner { uid, namespace, name }, requests, ran_before }
         });
-        Seen { owners: owners.collect(), is_node_lost, is_room_taken }
+        Seen { owners: owners.collect(), is_node_lost, is_room_taken, n_predecessors }
     }
 }
 

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use berth_api::labels;
 use berth_decisions::{Binding, Decision, Nomination, Refusal};
+use berth_scheduling::reservation::counts_reservations;
 use berth_state::{ObjectRef, Patch};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, PodCondition};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde_json::json;
 
 use super::{Core, Effect, Job};
@@ -206,12 +208,15 @@ impl Core {
         }
         let n_nodes = self.n_nodes();
         let n_going = self.view.nodes.values().filter(|node| self.is_going(node)).count();
+        let n_disrupted = self.view.nodes.values().filter(|node| is_disrupted(node) && !self.is_going(node)).count();
         for refusal in refusals {
-            let message = why_unschedulable(
-                n_nodes,
-                &counting_all(self.blaming_classes(&refusal.reasons), n_going),
-                self.view.pools.values().next().is_some(),
-            );
+            let reasons = self.blaming_classes(&refusal.reasons);
+            let reasons = if self.tolerates_disruption(refusal) {
+                counting_all(reasons, [(BEING_REMOVED, n_going + n_disrupted)])
+            } else {
+                counting_all(reasons, [(DISRUPTED, n_disrupted), (BEING_REMOVED, n_going)])
+            };
+            let message = why_unschedulable(n_nodes, &reasons, self.view.pools.values().next().is_some());
             for object in &refusal.objects {
                 match object.key.kind {
                     berth_state::Kind::Pod => self.explain_pod(object, &message, now),
@@ -226,6 +231,12 @@ impl Core {
     fn is_going(&self, node: &Node) -> bool {
         let mut claims = self.view.claims_of_node(node);
         node.metadata.deletion_timestamp.is_some() || claims.any(|claim| claim.metadata.deletion_timestamp.is_some())
+    }
+
+    /// Whether those who are refused put up with the taint of a node that is being disrupted.
+    fn tolerates_disruption(&self, refusal: &Refusal) -> bool {
+        let first = refusal.objects.first().filter(|object| object.key.kind == berth_state::Kind::Pod);
+        first.and_then(|object| self.view.pods.get(&pod_name(object))).is_some_and(|pod| pod.tolerates_disruption)
     }
 
     /// The nodes that pods were compared with; a launch in flight is one, too.
@@ -252,27 +263,41 @@ impl Core {
     }
 
     pub(super) fn explain_pod(&mut self, object: &ObjectRef, message: &str, now: Timestamp) {
-        let Some(pod) = self.state.pod(&object.key.namespace, &object.key.name) else { return };
+        if let Some(metadata) = self.say_unscheduled(object, "Unschedulable", message, now) {
+            self.tell(Notice::about(Kind::Pod, &metadata, "FailedScheduling", message), now);
+        }
+    }
+
+    /// Writes into the status of a pending pod why it has no node, unless it says so already or is another scheduler's. Returns
+    /// the pod's metadata where something is written.
+    pub(super) fn say_unscheduled(
+        &mut self,
+        object: &ObjectRef,
+        reason: &str,
+        message: &str,
+        now: Timestamp,
+    ) -> Option<ObjectMeta> {
+        let pod = self.state.pod(&object.key.namespace, &object.key.name)?;
         // One whose node goes away is planned for, and runs still.
         if pod.node().is_some() {
-            return;
+            return None;
         }
         if self.options.scheduler_names.as_ref().is_some_and(|names| !names.contains(pod.scheduler_name())) {
-            return;
+            return None;
         }
         let pod = pod.to_pod();
         let mut all = pod.status.and_then(|status| status.conditions).unwrap_or_default();
         let known = all.iter().find(|condition| condition.type_ == "PodScheduled");
         let same = |known: &&PodCondition| known.status == "False" && known.message.as_deref() == Some(message);
         if known.is_some_and(|known| same(&known)) {
-            return;
+            return None;
         }
         let since = known.filter(|known| known.status == "False").and_then(|known| known.last_transition_time.clone());
         all.retain(|condition| condition.type_ != "PodScheduled");
         all.push(PodCondition {
             type_: "PodScheduled".to_owned(),
             status: "False".to_owned(),
-            reason: Some("Unschedulable".to_owned()),
+            reason: Some(reason.to_owned()),
             message: Some(message.to_owned()),
             last_transition_time: Some(since.unwrap_or(Time(whole_seconds(now)))),
             ..PodCondition::default()
@@ -283,7 +308,7 @@ impl Core {
         let uid = pod.metadata.uid.clone().unwrap_or_default();
         let write = Write { key, uid, op: Op::MergeStatus(patch) };
         self.effects.push(Effect::Write(None, Box::new(write)));
-        self.tell(Notice::about(Kind::Pod, &pod.metadata, "FailedScheduling", message), now);
+        Some(pod.metadata)
     }
 
     /// Whether a pod or Reservation is planned for a node, or being bound to it: it is not empty for long.
@@ -300,13 +325,26 @@ impl Core {
     }
 }
 
-/// Reasons with those nodes that pods are not compared with: they are on their way out, and `kubectl` still shows them.
-fn counting_all(mut reasons: Vec<(String, u32)>, n_going: usize) -> Vec<(String, u32)> {
-    let n_going = u32::try_from(n_going).unwrap_or(u32::MAX);
-    if n_going > 0 {
-        reasons.retain(|(reason, count)| *count > 0 || reason.starts_with("NodePool "));
-        reasons.push(("node(s) are being removed".to_owned(), n_going));
+/// What is said where there is no node to compare a pod with.
+const NO_NODES: &str = "no nodes available to schedule pods";
+/// What nodes say that are on their way out.
+const BEING_REMOVED: &str = "node(s) are being removed";
+/// What nodes say that a command is about to remove, as kube-scheduler does.
+const DISRUPTED: &str = "node(s) had untolerated taint {karpenter.sh/disrupted: }";
+
+/// Whether a command has tainted a node: pods are not compared with it.
+fn is_disrupted(node: &Node) -> bool {
+    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default();
+    taints.iter().any(|taint| taint.key == labels::DISRUPTED_TAINT && taint.effect == "NoSchedule")
+}
+
+/// Reasons with those nodes that pods are not compared with: `kubectl` still shows them.
+fn counting_all<const N: usize>(mut reasons: Vec<(String, u32)>, others: [(&str, usize); N]) -> Vec<(String, u32)> {
+    let others: Vec<_> = others.into_iter().filter(|(_, count)| *count > 0).collect();
+    if !others.is_empty() {
+        reasons.retain(|(reason, _)| reason != NO_NODES);
     }
+    reasons.extend(others.into_iter().map(|(reason, n)| (reason.to_owned(), u32::try_from(n).unwrap_or(u32::MAX))));
     reasons
 }
 
@@ -317,7 +355,10 @@ pub(super) fn why_unschedulable(n_nodes: usize, reasons: &[(String, u32)], has_p
     let nodes = in_words(
         nodes
             .iter()
-            .map(|(reason, count)| if *count == 0 { reason.clone() } else { format!("{count} {reason}") })
+            .map(|(reason, count)| match count {
+                0 if !counts_reservations(reason) => reason.clone(),
+                _ => format!("{count} {reason}"),
+            })
             .collect(),
     );
     let pools = in_words(
@@ -349,19 +390,34 @@ pub(super) type ExpectedNodes = BTreeMap<String, Vec<ObjectRef>>;
 
 #[cfg(test)]
 mod tests {
-    use super::{counting_all, why_unschedulable};
+    use super::{BEING_REMOVED, DISRUPTED, NO_NODES, counting_all, why_unschedulable};
 
     #[test]
     fn nodes_that_are_being_removed_are_counted_in_the_reasons() {
         let said = |reasons: &[(&str, u32)], n_going| {
             let reasons = reasons.iter().map(|(reason, count)| ((*reason).to_owned(), *count)).collect();
-            why_unschedulable(3, &counting_all(reasons, n_going), true)
+            why_unschedulable(3, &counting_all(reasons, [(DISRUPTED, 0), (BEING_REMOVED, n_going)]), true)
         };
         let expected = "0/3 nodes are available: 2 Insufficient cpu, 1 node(s) are being removed.";
         assert_eq!(said(&[("Insufficient cpu", 2)], 1), expected);
-        let none = ("no nodes available to schedule pods", 0);
+        let none = (NO_NODES, 0);
         assert_eq!(said(&[none], 3), "0/3 nodes are available: 3 node(s) are being removed.");
         assert_eq!(said(&[none], 0), "0/3 nodes are available: no nodes available to schedule pods.");
+    }
+
+    #[test]
+    fn reservations_are_counted_where_there_are_none_too() {
+        let reasons = [
+            ("node(s) no reservations match reservation affinity".to_owned(), 2),
+            ("Reservation(s) matched owner total".to_owned(), 0),
+        ];
+        assert_eq!(
+            why_unschedulable(2, &counting_all(reasons.to_vec(), []), true),
+            "0/2 nodes are available: 2 node(s) no reservations match reservation affinity, \
+             0 Reservation(s) matched owner total."
+        );
+        let beside = counting_all(reasons.to_vec(), [(BEING_REMOVED, 1)]);
+        assert!(beside.contains(&reasons[1]), "{beside:?}");
     }
 
     #[test]

@@ -22,6 +22,8 @@ impl Core {
                     self.tell_state(&Observed::Applied(object.clone()), now);
                     self.view.apply(object, &mut concerned);
                 }
+                // Its status may be written all the same.
+                Some(Err(_)) if self.view.unreadable(key.kind, &key.name).is_some() => {}
                 Some(Err(error)) => tracing::warn!(object = %key, %error, "the answer to a write cannot be read"),
                 None => {}
             },

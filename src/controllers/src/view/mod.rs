@@ -41,8 +41,8 @@ pub(crate) struct View {
     attachments: Table<String, Arc<VolumeAttachment>>,
     /// Kinds that were listed once.
     listed: BTreeSet<Kind>,
-    /// Objects that exist and cannot be read, with their uid.
-    unreadable: BTreeMap<(Kind, String), String>,
+    /// Objects that exist and cannot be read. Such a Reservation counts as not there.
+    unreadable: BTreeMap<(Kind, String), Unreadable>,
     pods_by_node: BTreeMap<String, BTreeSet<PodName>>,
     /// By node: how many of its pods would have to move.
     n_moving: BTreeMap<String, usize>,
@@ -93,7 +93,9 @@ impl View {
                 let uid = metadata.uid.as_deref().unwrap_or_default();
                 let namespace = metadata.namespace.as_deref().unwrap_or_default();
                 let name = metadata.name.as_deref().unwrap_or_default();
-                self.unreadable.remove(&(kind, name.to_owned()));
+                if self.unreadable.remove(&(kind, name.to_owned())).is_some() && kind == Kind::Reservation {
+                    concerned.insert(Concerns::Reservation(name.to_owned()));
+                }
                 self.remove(kind, namespace, name, uid, &mut concerned);
             }
             Observed::Listed { kind, objects, unreadable, .. } => {
@@ -111,10 +113,10 @@ impl View {
                     self.apply(object, &mut concerned);
                 }
                 for object in unreadable {
-                    self.note_unreadable(kind, object);
+                    self.note_unreadable(kind, object, &mut concerned);
                 }
             }
-            Observed::Unreadable(kind, object) => self.note_unreadable(kind, object),
+            Observed::Unreadable(kind, object) => self.note_unreadable(kind, object, &mut concerned),
             Observed::SetBack => {}
         }
         concerned
@@ -236,10 +238,20 @@ impl View {
         }
     }
 
-    fn note_unreadable(&mut self, kind: Kind, Unreadable { metadata, error }: Unreadable) {
-        let (namespace, name) = names(&metadata);
-        tracing::warn!(kind = kind.as_str(), namespace, name, error, "an object cannot be read");
-        self.unreadable.insert((kind, name), metadata.uid.unwrap_or_default());
+    fn note_unreadable(&mut self, kind: Kind, object: Unreadable, concerned: &mut BTreeSet<Concerns>) {
+        let (namespace, name) = names(&object.metadata);
+        tracing::warn!(kind = kind.as_str(), namespace, name, error = object.error, "an object cannot be read");
+        if kind == Kind::Reservation {
+            let uid = object.metadata.uid.as_deref().unwrap_or_default();
+            self.drop_one(kind, &namespace, &name, uid, concerned);
+            concerned.insert(Concerns::Reservation(name.clone()));
+        }
+        self.unreadable.insert((kind, name), object);
+    }
+
+    /// The object of a kind without namespaces, if it cannot be read.
+    pub(crate) fn unreadable(&self, kind: Kind, name: &str) -> Option<&Unreadable> {
+        self.unreadable.get(&(kind, name.to_owned()))
     }
 
     fn drop_one(&mut self, kind: Kind, namespace: &str, name: &str, uid: &str, concerned: &mut BTreeSet<Concerns>) {
@@ -396,7 +408,7 @@ impl View {
     /// Whether a NodeClaim of this uid or name exists, readable or not.
     pub(crate) fn has_claim(&self, name: &str, uid: &str) -> bool {
         let is_unreadable =
-            || self.unreadable.get(&(Kind::NodeClaim, name.to_owned())).is_some_and(|known| known == uid);
+            || self.unreadable(Kind::NodeClaim, name).is_some_and(|known| known.metadata.uid.as_deref() == Some(uid));
         self.claims.uid(name) == Some(uid) || is_unreadable()
     }
 

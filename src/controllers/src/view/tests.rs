@@ -156,7 +156,7 @@ fn listed(kind: Kind, objects: Vec<Object>, unreadable: Vec<Unreadable>) -> Obse
 fn an_unreadable_claim_still_exists() {
     let mut view = View::default();
     let metadata = || Box::new(serde_json::from_value(json!({"name": "c", "uid": "u"})).unwrap());
-    let unreadable = || Unreadable { metadata: metadata(), error: "bad".to_owned() };
+    let unreadable = || Unreadable { metadata: metadata(), error: "bad".to_owned(), ..Unreadable::default() };
     view.observe(Observed::Unreadable(Kind::NodeClaim, unreadable()));
     assert!(view.has_claim("c", "u") && view.has_unreadable_claims());
     // A process that starts learns of it by a list, which must not forget it.

@@ -236,6 +236,83 @@ async fn a_process_that_dies_while_room_moves_uses_what_it_launched() {
     }
 }
 
+/// The object that somebody made as it is, whatever its type says of it.
+async fn create_raw(world: &World, object: Value) {
+    let resource = kube::core::ApiResource::erase::<Reservation>(&());
+    let api: Api<kube::core::DynamicObject> = Api::all_with(world.client.clone(), &resource);
+    api.create(&kube::api::PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap();
+}
+
+/// The message of the condition that says why it has no node.
+async fn raw_status(world: &World) -> Value {
+    let resource = kube::core::ApiResource::erase::<Reservation>(&());
+    let api: Api<kube::core::DynamicObject> = Api::all_with(world.client.clone(), &resource);
+    api.get("room").await.unwrap().data["status"].clone()
+}
+
+#[rstest::rstest]
+#[case::unreadable(json!({"template": {"spec": {"containers": "x"}}}), "cannot be read: spec.template.spec.containers")]
+#[case::unusable(json!({"ttl": "-5m"}), "spec.ttl: is -5m, expected 0 (never) or more")]
+#[tokio::test(start_paused = true)]
+async fn a_reservation_that_cannot_be_read_or_used_says_so(#[case] change: Value, #[case] why: &str) {
+    let mut world = World::with(4, Rates::default(), CloudFaults::default(), catalogue()).await;
+    world.start_controllers(false);
+    create_raw(
+        &world,
+        room("2", |room| {
+            room["spec"].as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+        }),
+    )
+    .await;
+    let is_said = world.settles(5, async |world| raw_status(world).await["phase"] == "Pending").await;
+    let status = raw_status(&world).await;
+    assert!(is_said, "{status:#}");
+    let condition = &status["conditions"][0];
+    assert_eq!((&condition["type"], &condition["reason"]), (&json!("Scheduled"), &json!("Unschedulable")));
+    assert!(condition["message"].as_str().unwrap().contains(why), "{status:#}");
+    let told = events(&world, "Unusable").await;
+    assert!(told.iter().any(|text| text.contains(why)), "{told:?}");
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert_eq!(raw_status(&world).await, status, "it is said once");
+    // Once it is mended it gets a node.
+    world.create::<berth_api::NodePool>(pool("web", &["on-demand", "reserved"])).await;
+    let mended = json!({"spec": room("2", |_| {})["spec"]});
+    let api = Api::<Reservation>::all(world.client.clone());
+    api.patch("room", &PatchParams::default(), &Patch::Merge(mended)).await.unwrap();
+    let held = is(&world, ReservationPhase::Available).await;
+    assert!(held.conditions.iter().all(|condition| condition.status == "True"), "{held:#?}");
+}
+
+/// It waits for pods of its own owners, however long they take, and these are no strangers in its room.
+#[tokio::test(start_paused = true)]
+async fn a_pre_allocation_says_that_it_waits_for_its_own_owners() {
+    let mut world = World::with(4, Rates::default(), CloudFaults::default(), catalogue()).await;
+    world.start_controllers(false);
+    world.create::<berth_api::NodePool>(pool("web", &["on-demand"])).await;
+    world.deploy(web(1)).await;
+    run(&world, 1).await;
+    let of_web = |room: &mut Value| {
+        room["spec"]["preAllocation"] = json!(true);
+        let requests = &mut room["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"];
+        *requests = json!({"cpu": "1500m", "memory": "1Gi"});
+    };
+    world.create::<Reservation>(room("2", of_web)).await;
+    let first = is(&world, ReservationPhase::Waiting).await;
+    for _ in 0..30 {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let status = status(&world).await.unwrap();
+        let ready = status.conditions.iter().find(|known| known.type_ == "Ready").unwrap();
+        assert_eq!(
+            (ready.reason.as_str(), ready.message.as_str()),
+            ("Waiting", "1 running pod(s) still hold the room"),
+            "{status:#?}"
+        );
+        assert_eq!(status.node_name, first.node_name, "it is not planned again");
+    }
+    world.scale("web", 0).await;
+    is(&world, ReservationPhase::Available).await;
+}
+
 /// Another scheduler does not know of the room, and binds a pod to it.
 #[tokio::test(start_paused = true)]
 async fn a_reservation_whose_room_is_taken_waits_and_is_planned_again() {

@@ -50,7 +50,7 @@ pub(crate) fn lower_bound(state: &mut State, survey: &Survey, options: &Options,
     let nodes: Vec<&berth_model::Node> = cluster.nodes.iter().collect();
     for node in &nodes {
         let candidate = by_name.get(&node.name).copied();
-        let may_go = candidate.is_some_and(|candidate| candidate.blocked.is_empty());
+        let may_go = candidate.is_some_and(Candidate::may_go);
         let reservation = candidate.filter(|_| may_go).and_then(|candidate| candidate.reservation.as_deref());
         let slots = reservation.and_then(|id| slots_of(cluster, id));
         may_come_free.extend(slots);

@@ -29,7 +29,7 @@ pub(super) fn offers(
     (survey, may_come_free): (&Survey, &BTreeSet<SlotId>),
     options: &Options,
 ) -> Vec<Offer> {
-    let free = || survey.candidates.iter().filter(|candidate| candidate.blocked.is_empty());
+    let free = || survey.candidates.iter().filter(|candidate| candidate.may_go());
     let is_paid = |candidate: &Candidate| candidate.price.unwrap_or_default().marginal > Money::ZERO;
     let makes_way_for_spot = options.spot_to_spot
         || free().any(|candidate| candidate.drift.is_some())

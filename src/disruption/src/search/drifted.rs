@@ -75,7 +75,7 @@ impl Search<'_> {
         if self.is_asked(candidate) || self.batches.most(&candidate.pool, Method::Drift) == 0 {
             return Ok(Came::Done);
         }
-        let Some(candidate) = &self.as_it_is(candidate) else { return Ok(Came::Done) };
+        let Some(candidate) = &self.as_it_is(candidate, Method::Drift) else { return Ok(Came::Done) };
         let Some(verdict) = self.try_without(candidate)? else { return Ok(Came::Spent) };
         let replacement = match verdict {
             Verdict::Fails(reasons) => {

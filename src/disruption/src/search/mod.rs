@@ -229,7 +229,7 @@ impl<'s> Search<'s> {
 
     /// Why a node stays: what blocks it, else what came of trying.
     fn reasons(&self, candidate: &Candidate) -> Vec<Reason> {
-        let mut reasons = candidate.blocked.clone();
+        let mut reasons = candidate.blocked_from(candidate.method()).to_vec();
         if let Some(pool) = self.survey.pools.get(&candidate.pool)
             && let Err(error) = &pool.budgets
         {
@@ -257,7 +257,7 @@ impl<'s> Search<'s> {
 
     fn why(&self, candidate: &Candidate) -> Why {
         let has_budgets = self.survey.pools.get(&candidate.pool).is_some_and(|pool| pool.budgets.is_ok());
-        if !candidate.blocked.is_empty() || !has_budgets {
+        if !candidate.blocked_from(candidate.method()).is_empty() || !has_budgets {
             Why::Blocked
         } else if candidate.is_static {
             // What keeps it does not change with time.
@@ -277,7 +277,7 @@ impl<'s> Search<'s> {
     fn eligible(&self, method: Method, is_meant: impl Fn(&Candidate) -> bool) -> Vec<Candidate> {
         let candidates = self.survey.candidates.iter();
         let eligible = candidates.filter(|candidate| {
-            candidate.blocked.is_empty()
+            candidate.blocked_from(method).is_empty()
                 && !self.launched.contains(&*candidate.node.key.name)
                 && self.batches.most(&candidate.pool, method) > 0
                 && is_meant(candidate)
@@ -379,7 +379,11 @@ impl<'s> Search<'s> {
                 self.stays(candidate, reasons);
                 continue;
             }
-            let Some(candidate) = &self.as_it_is(candidate).filter(|known| !self.is_awaiting(known)) else { continue };
+            let Some(candidate) =
+                &self.as_it_is(candidate, Method::SingleNodeConsolidation).filter(|known| !self.is_awaiting(known))
+            else {
+                continue;
+            };
             let Some(verdict) = self.try_out(&[candidate])? else { return Ok(has_found) };
             let reasons = match verdict {
                 Verdict::Fails(reasons) => reasons,
@@ -410,9 +414,9 @@ impl<'s> Search<'s> {
     }
 
     /// A candidate as the commands since leave it: pods may have come to it.
-    fn as_it_is(&self, candidate: &Candidate) -> Option<Candidate> {
+    fn as_it_is(&self, candidate: &Candidate, method: Method) -> Option<Candidate> {
         let known = self.survey.of_node(&candidate.node);
-        known.filter(|known| known.blocked.is_empty()).cloned()
+        known.filter(|known| known.blocked_from(method).is_empty()).cloned()
     }
 
     /// Whether pods of commands that begin at once are about to come to it.

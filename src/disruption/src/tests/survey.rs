@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn guard(name: &str, app: &str, status: &Value) -> Object {
+pub(super) fn guard(name: &str, app: &str, status: &Value) -> Object {
     let mut budget = json!({"metadata": {"name": name, "namespace": "default", "uid": format!("uid-{name}")},
         "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": app}}}});
     merge(&mut budget, &json!({"status": status}));

@@ -2,6 +2,8 @@
 
 use std::io::{self, Write};
 
+use berth_scheduling::reservation::counts_reservations;
+
 use super::{Explanation, Obstacle};
 use crate::decimal::thousands;
 
@@ -90,7 +92,7 @@ fn more<W: Write>(writer: &mut W, all: usize, shown: usize) -> io::Result<()> {
 
 fn reasons<W: Write>(writer: &mut W, reasons: &[Obstacle]) -> io::Result<()> {
     for Obstacle { reason, count, examples } in reasons {
-        if *count == 0 {
+        if *count == 0 && !counts_reservations(reason) {
             writeln!(writer, "  {reason}")?;
             continue;
         }

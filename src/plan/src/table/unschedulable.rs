@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use berth_model::MemberKind;
+use berth_scheduling::reservation::counts_reservations;
 
 use super::RowLimit;
 use crate::Plan;
@@ -60,7 +61,7 @@ pub(crate) fn by_subject(reasons: &[(&str, u32)], n_nodes: u64) -> Vec<(String, 
     for &(reason, count) in reasons {
         let (of, text) = match subject(reason) {
             Some(split) => split,
-            None if count == 0 => (String::new(), reason.to_owned()),
+            None if count == 0 && !counts_reservations(reason) => (String::new(), reason.to_owned()),
             None => (format!("0/{} nodes are available", thousands(n_nodes)), reason.to_owned()),
         };
         match subjects.iter_mut().find(|(known, _)| *known == of) {
@@ -73,7 +74,9 @@ pub(crate) fn by_subject(reasons: &[(&str, u32)], n_nodes: u64) -> Vec<(String, 
 
 /// A line for each subject.
 fn explain(reasons: &[(&str, u32)], n_nodes: u64, width: usize) -> Vec<String> {
-    let counted = |(text, count): (String, u32)| if count == 0 { text } else { format!("{} {text}", thousands(count)) };
+    let counted = |(text, count): (String, u32)| {
+        if count == 0 && !counts_reservations(&text) { text } else { format!("{} {text}", thousands(count)) }
+    };
     let lines = |(of, reasons): (String, Vec<(String, u32)>)| {
         let texts: Vec<String> = reasons.into_iter().map(counted).collect();
         // What is about the object itself is a sentence each.
@@ -115,6 +118,8 @@ mod tests {
         ];
         assert_eq!(explain(&reasons, 3, WIDTH), expected);
         assert_eq!(explain(&[("Scheduling is blocked", 0)], 3, WIDTH), ["Scheduling is blocked"]);
+        let none = "0/3 nodes are available: 0 Reservation(s) matched owner total";
+        assert_eq!(explain(&[("Reservation(s) matched owner total", 0)], 3, WIDTH), [none]);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 mod spread;
 
 use berth_model::{ClassId, Constraint, MemberKind, Resources, Sym};
-use berth_packing::{BinType, Pattern, Problem};
+use berth_packing::{BinType, Budget, Pattern, Problem};
 use berth_scheduling::{Demand, demands};
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
@@ -186,7 +186,9 @@ pub(crate) fn bound(
     let workload = Workload::of(&rows);
     // A bound is the nearer the better the patterns that it begins with, and first fit's are far from those of different pods.
     if tables.options.effort == Effort::Low && workload.is_diverse() {
-        start.extend(berth_packing::search(&problem, &start, budget(Effort::Default, workload)).plan);
+        // Refilling finds cheaper plans of much the same patterns.
+        let quick = Budget { ruins: 0, ..budget(Effort::Default, workload) };
+        start.extend(berth_packing::search(&problem, &start, quick).plan);
     }
     let bound = berth_packing::bound(&problem, &start, bound_budget(workload));
     Bound { cost: below(bound), relaxed: relaxed.names() }

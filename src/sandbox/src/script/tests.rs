@@ -44,8 +44,12 @@ async fn the_story_keeps_its_promises() {
     );
     // The slots that came back in the scene before are used, though they were counted before that.
     let [bought] = launches("The cloud has no m5.xlarge left")[..] else { panic!("{scenes:#?}") };
-    assert!(bought.starts_with("14 pods pending → ") && bought.contains("2 × m5.xlarge on cr-web"), "{bought}");
+    assert!(bought.starts_with("20 pods pending → ") && bought.contains("4 × m5.xlarge on cr-web"), "{bought}");
     assert!(!bought.contains("m5.xlarge on-demand"), "{bought}");
+    assert!(
+        scene("Down to six").iter().any(|line| line.contains("1 node → other nodes: $0.1920/h saved")),
+        "{scenes:#?}"
+    );
     // Nothing is bought and moved back.
     let moved = |begins: &str| scene(begins).iter().any(|line| line.contains("move"));
     assert!(!moved("The cloud has no m5.xlarge left"), "{scenes:#?}");

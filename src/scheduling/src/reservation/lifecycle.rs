@@ -102,6 +102,8 @@ pub struct Seen {
     pub is_node_lost: bool,
     /// Whether other pods use room that it holds.
     pub is_room_taken: bool,
+    /// How many of these are running pods whose room it inherits as they go: it pre-allocates.
+    pub n_predecessors: usize,
 }
 
 /// The Reservation found a node. Bound to pods that already run, it waits until they have gone.
@@ -160,7 +162,8 @@ pub fn sync(terms: &Terms, status: &Status, seen: &Seen, now: i64) -> Status {
         set(&mut next.ready, false, SUCCEEDED, String::new(), now);
         return next;
     }
-    settle(&mut next, n_bound_pods, seen.is_room_taken, now);
+    let n_predecessors = if seen.is_room_taken { seen.n_predecessors } else { 0 };
+    settle(&mut next, n_bound_pods.saturating_add(n_predecessors), seen.is_room_taken, now);
     next
 }
 

@@ -136,6 +136,12 @@ fn tolerates_unschedulable(tolerations: &[Toleration], symbols: &Symbols) -> boo
     })
 }
 
+/// Whether a reason of [`Diagnosis::reasons`] counts Reservations, of which 0 is a number, too: of other reasons it says that
+/// they are about the object itself.
+pub fn counts_reservations(reason: &str) -> bool {
+    reason.starts_with("Reservation(s) ")
+}
+
 /// Counts over all Reservations why a pod could not draw from them, in Koordinator's words.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Diagnosis {

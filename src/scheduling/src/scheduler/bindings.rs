@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use berth_model::{Assigned, BoundPod, Cluster, Holding, MemberKind, MemberRun, Phase, PodStage, Resources};
 use rustc_hash::FxHashMap;
 
-use super::ledger::{Eviction, Ledger, Placed};
+use super::eviction::Eviction;
+use super::ledger::{Ledger, Placed};
 use super::placements::{Names, Placement, came, units_of, waits_for_room};
 use super::tables::Tables;
 use crate::reservation::take;
@@ -18,6 +19,8 @@ struct Binding {
     draws_from: Option<u32>,
     assigned: Assigned,
     waits_for_room: bool,
+    /// See [`Placement::nth`].
+    nth: u32,
 }
 
 /// A Reservation that got a node.
@@ -75,12 +78,12 @@ pub(super) fn bindings(tables: &Tables<'_>, ledger: &Ledger) -> Bindings {
 fn bound_by_row(tables: &Tables<'_>, ledger: &Ledger) -> Vec<(u32, Vec<Binding>)> {
     let mut by_row: BTreeMap<u32, Vec<Binding>> = BTreeMap::new();
     let mut came_to = FxHashMap::default();
-    for &Placed { row, class, node, waits_for_room } in &ledger.log {
+    for (&Placed { row, class, node, waits_for_room }, nth) in ledger.log.iter().zip(0..) {
         let known = tables.class_and_spec(class).filter(|(known, _)| known.kind == MemberKind::Pod);
         let (Some((known, _)), Some(state)) = (known, ledger.state.nodes().get(node)) else { continue };
         let came = came_to.entry((node, class)).or_insert_with(|| came(state, class));
         let Some((draws_from, assigned)) = came.next() else { continue };
-        let bound = Binding { node, spec: known.spec, draws_from, assigned, waits_for_room };
+        let bound = Binding { node, spec: known.spec, draws_from, assigned, waits_for_room, nth };
         by_row.entry(row).or_default().push(bound);
     }
     for bound in by_row.values_mut() {
@@ -94,8 +97,8 @@ pub(super) fn placed_by_row(tables: &Tables<'_>, ledger: &Ledger) -> Vec<Placeme
     let mut placements = Vec::with_capacity(ledger.log.len());
     for (row, bound) in bound_by_row(tables, ledger) {
         for (name, bound) in Names::new(tables.cluster, &[row]).zip(bound) {
-            let Binding { node, draws_from, assigned, waits_for_room, .. } = bound;
-            placements.push(Placement { name, kind: MemberKind::Pod, node, draws_from, assigned, waits_for_room });
+            let Binding { node, draws_from, assigned, waits_for_room, nth, .. } = bound;
+            placements.push(Placement { name, kind: MemberKind::Pod, node, draws_from, assigned, waits_for_room, nth });
         }
     }
     placements
@@ -160,6 +163,7 @@ impl Bindings {
                 draws_from: None,
                 assigned,
                 waits_for_room,
+                nth: 0,
             });
         }
         for reservation in self.spent {
@@ -170,10 +174,11 @@ impl Bindings {
         for (row, bound) in self.pods {
             let members = take(cluster, &[row], bound.len());
             for (member, bound) in members.into_iter().zip(bound) {
-                let Binding { node, spec, draws_from, assigned, waits_for_room } = bound;
+                let Binding { node, spec, draws_from, assigned, waits_for_room, nth } = bound;
                 let name = member.full_name(cluster);
                 let own = (!assigned.is_empty()).then(|| Box::new(assigned.clone()));
-                placements.push(Placement { name, kind: MemberKind::Pod, node, draws_from, assigned, waits_for_room });
+                let kind = MemberKind::Pod;
+                placements.push(Placement { name, kind, node, draws_from, assigned, waits_for_room, nth });
                 if let Some(node) = cluster.nodes.get_mut(node) {
                     node.pods.push(BoundPod {
                         namespace: member.namespace,

@@ -10,7 +10,8 @@ use berth_model::{ClassId, Snapshot};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::index::{CellKey, Index};
+use super::cell::CellKey;
+use super::index::Index;
 use super::shape::{ABSENT, Counts, Shape};
 
 /// Cells that an index has at least before they are kept in buckets.
@@ -62,7 +63,7 @@ struct Placed {
 pub(super) struct Buckets {
     class: ClassId,
     /// What the class asked when they were made.
-    version: (u64, u64),
+    version: Version,
     pub(super) counts: Counts,
     /// By counter: how often it had changed when it was looked at.
     seen: Vec<usize>,
@@ -79,36 +80,43 @@ pub(super) struct Buckets {
     seen_cells: usize,
 }
 
+/// What buckets are of: with another one, all are to be made anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Version {
+    /// [`super::groups::Groups::version`].
+    pub(super) nodes: u64,
+    /// What could be launched; none where nobody else shares the index.
+    pub(super) launchable: Option<u64>,
+    /// [`Index::generation`].
+    pub(super) generation: u64,
+}
+
 /// A class does well without buckets.
 struct NotWorthIt;
 
 // === impl BucketCache ===
 
 impl BucketCache {
-    /// Forgets all.
-    pub(super) fn clear(&mut self) {
-        self.kept.clear();
-    }
-
     /// The cells of an index as a class sees them, in buckets; to be given back by [`BucketCache::keep`]. `None` where they would
     /// not be worth their while. `version` is another one whenever the class asks for something else.
     pub(super) fn take_for(
         &mut self,
         shape: &Shape,
-        version: (u64, u64),
+        version: Version,
         index: &Index,
         state: &Snapshot,
     ) -> Option<Buckets> {
         if index.cells.len() < LEAST_CELLS || !shape.counts_by_key() || !shape.discount.total.is_empty() {
             return None;
         }
+        self.kept.retain(|kept| kept.version.generation == version.generation);
         let known = self.take(shape.class, version).ok()?;
         let followed = known.and_then(|mut known| known.catch_up(shape, index, state).then_some(known));
         Some(followed.unwrap_or_else(|| Buckets::new(shape, version, index, state)))
     }
 
     // The buckets of a class, as they were; `Err` where it is not worth its while to make some.
-    fn take(&mut self, class: ClassId, version: (u64, u64)) -> Result<Option<Buckets>, NotWorthIt> {
+    fn take(&mut self, class: ClassId, version: Version) -> Result<Option<Buckets>, NotWorthIt> {
         let has_asked = self.asked.contains(&class);
         self.asked.retain(|known| *known != class);
         self.asked.push(class);
@@ -118,6 +126,11 @@ impl BucketCache {
         let known = self.kept.iter().position(|kept| kept.class == class);
         let known = known.map(|at| self.kept.remove(at)).filter(|kept| kept.version == version);
         if known.is_some() || has_asked { Ok(known) } else { Err(NotWorthIt) }
+    }
+
+    /// Whether nobody asked yet.
+    pub(super) fn is_empty(&self) -> bool {
+        self.asked.is_empty() && self.kept.is_empty()
     }
 
     /// Keeps the buckets of a class.
@@ -141,7 +154,7 @@ impl BucketCache {
 
 impl Buckets {
     // The cells of an index as a class sees them now.
-    fn new(shape: &Shape, version: (u64, u64), index: &Index, state: &Snapshot) -> Self {
+    fn new(shape: &Shape, version: Version, index: &Index, state: &Snapshot) -> Self {
         let counts = Counts::new(shape, state);
         let mut buckets = Buckets {
             class: shape.class,
@@ -196,7 +209,7 @@ impl Buckets {
     fn refresh(&mut self, cell: u32, index: &Index) {
         self.forget(cell);
         let Some(known) = index.cells.get(cell as usize) else { return };
-        let Some((own, rank)) = Index::best(known) else { return };
+        let Some((own, rank)) = known.best() else { return };
         let best = (Reverse(own), rank);
         let key = self.key_of(&known.key);
         let bucket = self.ids.get(&key).copied().unwrap_or_else(|| {

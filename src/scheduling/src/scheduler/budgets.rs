@@ -2,7 +2,7 @@
 
 use berth_model::{BoundPod, Cluster};
 
-use super::ledger::Eviction;
+use super::eviction::Eviction;
 
 /// What PodDisruptionBudgets let go yet. Each pod that gives way is charged.
 #[derive(Clone, Debug)]

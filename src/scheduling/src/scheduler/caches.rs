@@ -9,7 +9,7 @@ use super::groups::Change;
 use super::index::Index;
 use super::indexes::{IndexId, Indexes};
 use super::shape::Shape;
-use super::shared::Sharers;
+use super::sharers::Sharers;
 use super::victims::{Kept, Residents};
 use super::view::Views;
 use super::world::World;

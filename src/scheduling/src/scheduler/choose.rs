@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 
 use berth_model::{ClassId, MemberKind, Sym};
 
-use super::buckets::Buckets;
+use super::buckets::{Buckets, Version};
 use super::caches::Caches;
 use super::index::Index;
 use super::shape::Shape;
@@ -28,9 +28,10 @@ pub(super) fn choose(world: World<'_>, caches: &mut Caches, id: ClassId) -> Opti
     if let Ok(chosen) = choose_shared(world, caches, id) {
         return chosen;
     }
-    let mut index = caches.take_index(world, id)?;
-    let mut cache = std::mem::take(&mut index.buckets);
-    let version = (world.ledger.groups.version(), u64::MAX);
+    let index = caches.take_index(world, id)?;
+    let index_id = caches.index_of(id);
+    let mut cache = caches.indexes.take_buckets(index_id);
+    let version = Version { nodes: world.ledger.groups.version(), launchable: None, generation: index.generation() };
     let known = caches.merges_cells.then(|| cache.take_for(&index.shape, version, &index, world.state));
     let buckets = known.flatten();
     let chosen = if let Some(buckets) = &buckets {
@@ -38,12 +39,12 @@ pub(super) fn choose(world: World<'_>, caches: &mut Caches, id: ClassId) -> Opti
     } else {
         let cells = world.feasible(&index);
         let lots: Vec<Lot<'_>> = cells.iter().map(|cell| Lot::from(*cell)).collect();
-        let best = cells.iter().map(|cell| Index::best(cell));
+        let best = cells.iter().map(|cell| cell.best());
         world.best_of(&index.shape, &lots, None, best)
     };
     cache.keep(buckets);
-    index.buckets = cache;
-    caches.keep_index(world, id, index);
+    caches.indexes.keep_buckets(index_id, cache);
+    caches.indexes.keep(index_id, index, world);
     chosen
 }
 

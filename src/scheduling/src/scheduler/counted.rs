@@ -7,8 +7,9 @@ use berth_model::{CounterId, NodeState};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
+use super::cell::CellKey;
 use super::groups::{Change, Groups};
-use super::index::{CellKey, Index};
+use super::index::Index;
 use super::shape::Shape;
 use super::world::World;
 

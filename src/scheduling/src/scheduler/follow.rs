@@ -12,7 +12,7 @@ use super::history::{History, PodStep, Step};
 use super::ledger::Ledger;
 use super::tables::Tables;
 use crate::admission::filter_admits_node;
-use crate::node_tables::Running;
+use crate::node_changes::Running;
 
 /// Takes in what has changed. Whether that could be done: else the scheduler is of no use any more.
 #[must_use]

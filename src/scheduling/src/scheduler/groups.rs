@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use berth_model::{Cluster, CounterId, HostCounts, NodeState, Requirements, Resources, Sym};
+use berth_model::{Cluster, CounterId, HostCounts, NodeState, Resources, Sym};
 use rustc_hash::FxHashMap;
 
-use super::kinds::Kinds;
 use super::ranks::Ranks;
+use crate::kinds::{Kinds, index};
 
 /// Changes kept at most; indexes that are further behind are made anew.
 const LOG_LENGTH: usize = 1 << 20;
@@ -67,10 +67,7 @@ pub(crate) struct Groups {
     version: u64,
 }
 
-/// As an index of nodes, groups or kinds.
-pub(super) fn index(at: usize) -> u32 {
-    u32::try_from(at).unwrap_or(u32::MAX)
-}
+// === impl Groups ===
 
 impl Groups {
     pub(crate) fn new(cluster: &Cluster, states: &[NodeState], kinds: Kinds) -> Self {
@@ -351,18 +348,4 @@ impl Groups {
     pub(super) fn at_rank(&self, rank: u64) -> Option<usize> {
         self.ranks.at(rank)
     }
-}
-
-/// Whether requirements tell nodes of one kind apart.
-pub(crate) fn names_nodes(cluster: &Cluster, terms: &Requirements) -> bool {
-    [cluster.well_known.hostname, cluster.well_known.field_name].iter().any(|&key| terms.get(key).is_some())
-}
-
-/// The nodes that terms name, where each names some; `None` if one is about all nodes.
-pub(super) fn named_nodes(cluster: &Cluster, terms: &[Requirements]) -> Option<Vec<Sym>> {
-    let mut names: Vec<Sym> = Vec::new();
-    for term in terms {
-        names.extend(term.get(cluster.well_known.field_name)?.finite_values()?);
-    }
-    (!terms.is_empty()).then_some(names)
 }

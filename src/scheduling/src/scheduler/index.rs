@@ -9,40 +9,17 @@ use fixedbitset::FixedBitSet;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-use super::buckets::BucketCache;
-use super::groups::{Change, Groups, named_nodes, names_nodes};
+use super::cell::{Cell, CellKey};
+use super::groups::{Change, Groups};
 use super::look::{Verdicts, admits, image_locality, image_weights, placed, verdict};
 use super::shape::{CountedBy, Shape};
 use super::tables::stands;
 use super::world::World;
-use crate::reservation::NodeOffer;
+use crate::kinds::{named_nodes, names_nodes};
 use crate::score;
 
 /// So many of the latest changes of cells are known.
 const LOG_LENGTH: usize = 1024;
-
-/// What sets cells apart: all that scores normalise over, and all that topology decides by.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct CellKey {
-    pub(super) taints: i64,
-    pub(super) affinity: i64,
-    pub(super) domains: SmallVec<[u32; 2]>,
-    /// In the order of [`Shape::hosts`].
-    pub(super) hosts: SmallVec<[u32; 2]>,
-    /// Set on a node that holds room for pods to come, which is looked at alone.
-    pub(super) alone: Option<u32>,
-    /// The Reservation to draw from.
-    pub(super) offer: Option<NodeOffer>,
-}
-
-/// Units (groups, or nodes) that are alike for the class but for their own score.
-#[derive(Clone, Debug)]
-pub(super) struct Cell {
-    pub(super) key: CellKey,
-    /// By own score, the best first, then by the rank of the first node.
-    ordered: BTreeSet<(Reverse<i64>, u64, u32)>,
-    pub(super) nodes: u64,
-}
 
 /// A unit that is feasible.
 #[derive(Clone, Copy, Debug)]
@@ -84,8 +61,8 @@ pub(super) struct Index {
     /// Cells that have changed, the latest last, and how many changes were dropped from the front.
     changed: Vec<u32>,
     dropped: usize,
-    /// Cells in the eyes of the classes that asked last.
-    pub(super) buckets: BucketCache,
+    /// How often all was looked at anew.
+    generation: u64,
 }
 
 /// Nodes that a class looks at one by one.
@@ -122,7 +99,7 @@ impl Index {
             version: world.ledger.groups.version(),
             changed: Vec::new(),
             dropped: 0,
-            buckets: BucketCache::default(),
+            generation: 0,
         };
         index.shape.discount = world.discount_of(&index.shape);
         index
@@ -141,7 +118,7 @@ impl Index {
         self.cells.clear();
         self.cell_ids.clear();
         self.spare.clear();
-        self.buckets.clear();
+        self.generation += 1;
         self.tallies.iter_mut().for_each(BTreeMap::clear);
         self.cursor = world.ledger.groups.now();
         self.claim_users = self.users_now(world);
@@ -190,11 +167,13 @@ impl Index {
     /// may draw from, it alone sees so.
     pub(super) fn look_as(&mut self, shape: Shape, world: World<'_>) {
         if !shape.extends(&self.shape) {
+            let generation = self.generation;
             *self = Index::new(shape, world);
+            self.generation += generation;
             return;
         }
         let mut units = self.drawn_from(world);
-        self.buckets.clear();
+        self.generation += 1;
         self.shape = shape;
         self.shape.discount = world.discount_of(&self.shape);
         units.extend(self.drawn_from(world));
@@ -394,6 +373,11 @@ impl Index {
         self.changed.push(cell);
     }
 
+    /// Changes when all cells may be others.
+    pub(super) fn generation(&self) -> u64 {
+        self.generation
+    }
+
     /// How often cells have changed.
     pub(super) fn n_changes(&self) -> usize {
         self.dropped + self.changed.len()
@@ -454,12 +438,7 @@ impl Index {
         (others.map_or(is, |least| least.min(is)), nodes)
     }
 
-    /// The best of a cell: its own score, and rank.
-    pub(super) fn best(cell: &Cell) -> Option<(i64, u64)> {
-        cell.ordered.first().map(|(Reverse(own), rank, _)| (*own, *rank))
-    }
-
-    /// The same without some nodes, which are in these units, both ascending, and without units whose nodes are left out
+    /// The best of a cell without some nodes, which are in these units, both ascending, and without units whose nodes are left out
     /// altogether.
     pub(super) fn best_without(
         cell: &Cell,

@@ -3,6 +3,7 @@
 use berth_model::ClassId;
 use rustc_hash::FxHashMap;
 
+use super::buckets::BucketCache;
 use super::groups::Change;
 use super::index::Index;
 use super::world::World;
@@ -37,6 +38,8 @@ pub(super) struct Indexes {
     entries: usize,
     /// Counts questions, to tell which index was asked longest ago.
     asked: u64,
+    /// The cells of some in the eyes of the classes that asked last.
+    buckets: FxHashMap<IndexId, BucketCache>,
     /// Those that were asked in a trial.
     tried: Vec<IndexId>,
 }
@@ -52,21 +55,21 @@ impl Indexes {
         self.of.get(&id).map(|known| &known.index)
     }
 
-    pub(super) fn get_mut(&mut self, id: IndexId) -> Option<&mut Index> {
-        self.of.get_mut(&id).map(|known| &mut known.index)
-    }
-
     /// An index that is asked where it is.
-    pub(super) fn ask(&mut self, id: IndexId) -> Option<&mut Index> {
+    pub(super) fn ask(&mut self, id: IndexId) -> Option<&Index> {
         self.asked += 1;
         let known = self.of.get_mut(&id)?;
         known.asked = self.asked;
-        Some(&mut known.index)
+        Some(&known.index)
     }
 
     /// An index, to be given back by [`Indexes::keep`].
     pub(super) fn take(&mut self, id: IndexId) -> Option<Index> {
-        let Known { index, .. } = self.of.remove(&id)?;
+        let Some(Known { index, .. }) = self.of.remove(&id) else {
+            // What was known of an index is nothing to the one that is made in its place.
+            self.buckets.remove(&id);
+            return None;
+        };
         self.entries = self.entries.saturating_sub(index.len());
         Some(index)
     }
@@ -84,9 +87,19 @@ impl Indexes {
         }
         while self.entries > most && self.of.len() > 1 {
             let oldest = self.of.iter().min_by_key(|(_, known)| known.asked).map(|(id, _)| *id);
-            if oldest.and_then(|id| self.take(id)).is_none() {
-                return;
-            }
+            let Some(oldest) = oldest.filter(|id| self.take(*id).is_some()) else { return };
+            self.buckets.remove(&oldest);
+        }
+    }
+
+    /// The cells of an index in the eyes of the classes that asked last, to be given back by [`Indexes::keep_buckets`].
+    pub(super) fn take_buckets(&mut self, id: IndexId) -> BucketCache {
+        self.buckets.remove(&id).unwrap_or_default()
+    }
+
+    pub(super) fn keep_buckets(&mut self, id: IndexId, buckets: BucketCache) {
+        if !buckets.is_empty() {
+            self.buckets.insert(id, buckets);
         }
     }
 
@@ -104,6 +117,7 @@ impl Indexes {
 
     pub(super) fn clear(&mut self) {
         self.of.clear();
+        self.buckets.clear();
         self.entries = 0;
     }
 

@@ -5,17 +5,9 @@ use berth_model::{ClassId, Cluster, Mark, Snapshot, Universe};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::budgets::Budgets;
+use super::eviction::Eviction;
 use super::groups::Groups;
 use super::members::Members;
-
-/// A pod that gave way: a node by index, and which of its [`berth_model::Node::pods`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Eviction {
-    /// The node.
-    pub node: usize,
-    /// The pod's position among the node's.
-    pub pod: usize,
-}
 
 /// A pod or a Reservation that the queue placed.
 #[derive(Clone, Copy, Debug)]

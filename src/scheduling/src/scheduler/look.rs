@@ -4,7 +4,7 @@ use berth_model::{Cluster, Node, PodSpec};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::index::CellKey;
+use super::cell::CellKey;
 use super::shape::Shape;
 use super::world::World;
 use crate::node_fit::Seen;

@@ -2,7 +2,8 @@
 
 use berth_model::{ClassId, MemberKind};
 
-use super::ledger::{Eviction, Ledger, Placed};
+use super::eviction::Eviction;
+use super::ledger::{Ledger, Placed};
 use super::tables::Tables;
 
 impl Ledger {

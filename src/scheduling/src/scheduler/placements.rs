@@ -22,6 +22,8 @@ pub struct Placement {
     /// Whether it counts on the room of pods that are being deleted there, or that give way to it: whoever binds must wait
     /// until they are gone.
     pub waits_for_room: bool,
+    /// Which of all pods it was that were decided about: those before it have their places where it gets its own.
+    pub nth: u32,
 }
 
 /// The names of the members of rows, one after another.
@@ -74,6 +76,7 @@ pub(super) fn placements(tables: &Tables<'_>, ledger: &Ledger) -> Vec<Placement>
                 draws_from: None,
                 assigned: units_of(tables.universe, state, id),
                 waits_for_room: waits_for_room(tables.universe, &ledger.log, node, MemberKind::Reservation),
+                nth: 0,
             });
         }
         for &(class, count) in &state.added {
@@ -92,6 +95,7 @@ pub(super) fn placements(tables: &Tables<'_>, ledger: &Ledger) -> Vec<Placement>
                 draws_from,
                 assigned,
                 waits_for_room: waits_for_room(tables.universe, &ledger.log, node, MemberKind::Pod),
+                nth: 0,
             }));
         }
     }

@@ -7,8 +7,9 @@ use berth_model::{
     Assigned, BoundPod, ClassId, HeldUnits, Holding, NodeState, Phase, PreAllocation, PreAllocationMode, Reservation,
 };
 
+use super::eviction::Eviction;
 use super::index::Index;
-use super::ledger::{Eviction, Ledger};
+use super::ledger::Ledger;
 use super::shape::Shape;
 use super::tables::Tables;
 use super::world::World;
@@ -185,6 +186,7 @@ impl Seeker<'_> {
         let pods = tables.cluster.nodes.get(node).map_or(&[][..], |node| &node.pods);
         let is_candidate = |(at, pod): &(usize, &BoundPod)| {
             !ledger.is_off(node, *at)
+                && !pod.is_terminating()
                 && pod.candidate.as_ref().is_some_and(|candidate| match self.how.mode {
                     PreAllocationMode::Owners => candidate.owned_by.binary_search(&self.id).is_ok(),
                     PreAllocationMode::Cluster => candidate.priority.is_some(),

@@ -8,8 +8,9 @@ use berth_model::{BoundPod, ClassId, Cluster, MemberKind};
 
 use super::budgets::Split;
 use super::caches::Caches;
+use super::eviction::Eviction;
 use super::index::Index;
-use super::ledger::{Eviction, Ledger};
+use super::ledger::Ledger;
 use super::replace::Replacements;
 use super::shape::{Beside, Values};
 use super::tables::Tables;

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use berth_model::{ClassId, Cluster, MemberKind};
 
-use super::groups::named_nodes;
+use crate::kinds::named_nodes;
 
 /// A place in the queue, in its order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -2,7 +2,7 @@
 
 use berth_model::Cluster;
 
-use super::groups::index;
+use crate::kinds::index;
 
 /// What lies between two neighbours at first: so often one may come between that is halved.
 const STEP: u64 = 1 << 32;

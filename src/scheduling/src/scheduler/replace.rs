@@ -3,7 +3,7 @@
 use berth_model::{ClassId, Cluster, MemberKind, Sym};
 use rustc_hash::FxHashMap;
 
-use super::ledger::Eviction;
+use super::eviction::Eviction;
 use super::queue_position::QueuePosition;
 use super::tables::Tables;
 

@@ -8,14 +8,15 @@ use berth_model::{ClassId, CounterId, Images, MemberKind, PodSpec, ReservationAs
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::buckets::Buckets;
+use super::buckets::{Buckets, Version};
 use super::caches::Caches;
+use super::cell::{Cell, CellKey};
 use super::counted::CountedNodes;
-use super::groups::Change;
-use super::index::{Cell, CellKey, Index, tells_nodes_apart};
+use super::index::{Index, tells_nodes_apart};
 use super::indexes::{IndexId, Indexes};
 use super::ledger::Ledger;
 use super::shape::{Beside, CountedBy, Shape};
+use super::sharers::{Asked, Sharer, SharerVersion, Sharers};
 use super::tables::{Tables, stands};
 use super::weigh::{Lot, on_host};
 use super::world::World;
@@ -23,94 +24,12 @@ use crate::score;
 
 /// Nodes with pods that a class counts on the host name, at most; with more a class has an index of its own.
 const MOST_COUNTED: usize = 4096;
-/// Such nodes that are kept at most, of all classes together.
-const MOST_KEPT: usize = 4_000_000;
 /// Zones at most for which all indexes have cells, so that classes that ask for zones share those of others.
 const MOST_ZONES: usize = 8;
 
 /// A class has an index of its own.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NotShared;
-
-/// All that a shared index reads of a class.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Asked {
-    spec: Arc<PodSpec>,
-    keys: Vec<Sym>,
-}
-
-/// A class that shares an index.
-#[derive(Debug)]
-pub(super) struct Sharer {
-    /// When it was made: [`super::groups::Groups::version`], and [`Sharers::version`].
-    version: (u64, u64),
-    index: u32,
-    shape: Shape,
-    /// Counters by node that matter.
-    counters: SmallVec<[CounterId; 2]>,
-    /// By spread rule on hosts: on how many nodes it counts.
-    n_counted: SmallVec<[u32; 1]>,
-}
-
-/// The classes that share indexes.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Sharers {
-    /// Whether classes share indexes.
-    pub(super) is_used: bool,
-    /// `None` for those that do not.
-    of_class: FxHashMap<ClassId, Option<Arc<Sharer>>>,
-    ids: FxHashMap<Asked, u32>,
-    version: u64,
-    /// The nodes with pods that a class counts on the host name; none of classes that count none.
-    counted: FxHashMap<ClassId, CountedNodes>,
-    /// How many these are.
-    n_kept: usize,
-    /// Whose nodes were looked at again in a trial.
-    tried: Vec<ClassId>,
-}
-
-// === impl Sharers ===
-
-impl Sharers {
-    pub(super) fn new() -> Self {
-        Sharers { is_used: true, ..Sharers::default() }
-    }
-
-    /// What could be launched is another.
-    pub(super) fn launchable_changed(&mut self) {
-        self.version += 1;
-    }
-
-    // Forgets all where they are too many.
-    fn keep_counted(&mut self, id: ClassId, counted: CountedNodes) {
-        if self.n_kept + counted.len() > MOST_KEPT {
-            self.counted.clear();
-            self.n_kept = 0;
-        }
-        self.n_kept += counted.len();
-        if let Some(before) = self.counted.insert(id, counted) {
-            self.n_kept = self.n_kept.saturating_sub(before.len());
-        }
-    }
-
-    fn take_counted(&mut self, id: ClassId) -> Option<CountedNodes> {
-        let counted = self.counted.remove(&id)?;
-        self.n_kept = self.n_kept.saturating_sub(counted.len());
-        Some(counted)
-    }
-    /// What was changed is changed back.
-    pub(super) fn take_back(&mut self, undone: &[Change], indexes: &Indexes, world: World<'_>) {
-        for id in std::mem::take(&mut self.tried) {
-            let Some(mut counted) = self.take_counted(id) else { continue };
-            let sharer = self.of_class.get(&id).cloned().flatten();
-            let index = indexes.get(IndexId::Shared(counted.beside));
-            if let (Some(sharer), Some(index)) = (sharer, index) {
-                counted.take_back(undone, &sharer.shape, index, world);
-                self.keep_counted(id, counted);
-            }
-        }
-    }
-}
 
 /// The node that a pod of the class goes to now, if any, by an index that it shares.
 pub(super) fn choose_shared(world: World<'_>, caches: &mut Caches, id: ClassId) -> Result<Option<usize>, NotShared> {
@@ -132,16 +51,16 @@ pub(super) fn choose_as(world: World<'_>, caches: &mut Caches, sharer: &Sharer) 
         return Err(NotShared);
     }
     let index = caches.indexes.ask(id).ok_or(NotShared)?;
-    let mut cache = std::mem::take(&mut index.buckets);
-    let known = caches.merges_cells.then(|| cache.take_for(&sharer.shape, sharer.version, index, world.state));
-    let buckets = known.flatten();
+    let SharerVersion { nodes, launchable } = sharer.version;
+    let version = Version { nodes, launchable: Some(launchable), generation: index.generation() };
+    let mut cache = caches.indexes.take_buckets(id);
     let index = caches.indexes.get(id).ok_or(NotShared)?;
+    let known = caches.merges_cells.then(|| cache.take_for(&sharer.shape, version, index, world.state));
+    let buckets = known.flatten();
     let counted = caches.sharers.counted.get(&sharer.shape.class);
     let best = best_shared(world, sharer, index, counted, buckets.as_ref());
     cache.keep(buckets);
-    if let Some(index) = caches.indexes.get_mut(id) {
-        index.buckets = cache;
-    }
+    caches.indexes.keep_buckets(id, cache);
     Ok(best)
 }
 
@@ -190,7 +109,7 @@ fn sharer(world: World<'_>, caches: &mut Caches, id: ClassId) -> Option<Arc<Shar
     if !caches.sharers.is_used || !world.ledger.nominated.is_empty() {
         return None;
     }
-    let version = (world.ledger.groups.version(), caches.sharers.version);
+    let version = SharerVersion { nodes: world.ledger.groups.version(), launchable: caches.sharers.version };
     let known = caches.sharers.of_class.get(&id);
     let sharer = if let Some(known) = known.filter(|known| known.as_ref().is_none_or(|k| k.version == version)) {
         known.clone()?
@@ -208,7 +127,7 @@ fn sharer_anew(
     world: World<'_>,
     sharers: &mut Sharers,
     id: ClassId,
-    version: (u64, u64),
+    version: SharerVersion,
     before: Option<&Sharer>,
 ) -> Option<Sharer> {
     let (class, spec) = world.class_and_spec(id)?;

@@ -3,7 +3,8 @@
 use berth_model::CounterId;
 use rustc_hash::FxHashSet;
 
-use super::index::{Cell, CellKey, Index};
+use super::cell::{Cell, CellKey};
+use super::index::Index;
 use super::shape::{ABSENT, Beside, CountedBy, Counts, Shape, Values};
 use super::world::World;
 use crate::{reservation, score};

@@ -6,8 +6,8 @@ use berth_model::{ClassId, CounterId, NodeEdit, PodClass, PodSpec};
 
 use super::ledger::Ledger;
 use super::tables::Tables;
+use crate::node_changes::add_to;
 use crate::node_fit::{NodeFit, Seen};
-use crate::node_tables::add_to;
 
 /// Tables and ledger, to be read.
 #[derive(Clone, Copy, Debug)]

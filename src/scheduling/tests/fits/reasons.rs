@@ -1,7 +1,8 @@
 //! Refusals in kube-scheduler's words.
 
 use berth_model::{Cluster, Constraint, CounterId, Effect, PodSpec, Resources, Volumes};
-use berth_scheduling::reasons::{Insufficient, exhausted, node_refusal, pool_taint, topology};
+use berth_scheduling::filter::node_refusal;
+use berth_scheduling::reasons::{Insufficient, exhausted, pool_taint, topology};
 
 use crate::mk::{mk_demand, mk_in, mk_node, mk_pool, mk_taint};
 

@@ -21,6 +21,7 @@ use crate::scenario::Scenario;
 use crate::step::Step;
 
 pub use generate::{GenerateOptions, generate};
+pub(crate) use objects::end_for_good;
 pub use openb::{OpenbOptions, OpenbSummary, openb};
 pub(crate) use write::Lines;
 

@@ -60,6 +60,17 @@ pub(super) fn set_runs_for(object: &mut Value, millis: u64) {
     if let Some(annotations) = annotations.as_object_mut() {
         annotations.entry(RUNS_FOR).or_insert_with(|| duration(millis).into());
     }
+    if path.is_empty() {
+        end_for_good(object);
+    }
+}
+
+/// Lets a pod that ends not begin again, as it would unless its `restartPolicy` says something else.
+pub(crate) fn end_for_good(pod: &mut Value) {
+    let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) else { return };
+    if spec.get("restartPolicy").and_then(Value::as_str) != Some("OnFailure") {
+        spec.insert("restartPolicy".to_owned(), "Never".into());
+    }
 }
 
 /// Milliseconds as a Go duration.

@@ -18,6 +18,7 @@ use crate::verbs::Scope;
 pub(crate) use ledger::Ledger;
 use ledger::{Quota, Usage};
 pub(crate) use usage::Charge;
+pub(super) use usage::pod_total;
 
 /// Refuses a new object, or the change of one, that its namespace has no quota left for. `charge` is what its draft takes. The
 /// caller holds the ledger's lock until the object is stored.
@@ -42,7 +43,7 @@ pub(crate) fn check(
             continue;
         }
         if scope.resource.is("pods") && old.is_none() {
-            require_amounts(scope, quota, &taken, object)?;
+            require_amounts(scope, quota, object)?;
         }
         let before = old.and_then(|old| old.charge.as_deref()).filter(|before| quota.holds(before));
         // What a change leaves or gives back asks for nothing.
@@ -95,19 +96,30 @@ fn exceeds(scope: &Scope<'_>, quota: &Quota, exceeded: &[&String], delta: &Usage
     ApiError::forbidden(&scope.resource.group, &scope.resource.plural, meta::name(object), &why)
 }
 
-fn require_amounts(scope: &Scope<'_>, quota: &Quota, taken: &Charge, pod: &Value) -> Result<()> {
-    let of_compute = |name: &&String| {
-        name.starts_with("requests.") || name.starts_with("limits.") || ["cpu", "memory"].contains(&name.as_str())
+/// Amounts that each container states where a quota counts them.
+const STATED: [&str; 6] = ["cpu", "limits.cpu", "limits.memory", "memory", "requests.cpu", "requests.memory"];
+
+/// Refuses a pod of which a container does not state what a quota counts, unless the pod states resources itself.
+fn require_amounts(scope: &Scope<'_>, quota: &Quota, pod: &Value) -> Result<()> {
+    let is_stated = |of: &str| meta::at(pod, &["spec", "resources", of]).is_some_and(|all| !all.is_null());
+    if is_stated("requests") || is_stated("limits") {
+        return Ok(());
+    }
+    let containers = ["containers", "initContainers"].into_iter().flat_map(|field| list_at(pod, &["spec", field]));
+    let containers: Vec<&Value> = containers.collect();
+    let without = |name: &str| {
+        let (of, resource) = name.split_once('.').unwrap_or(("requests", name));
+        let lacks = |container: &&&Value| meta::at(container, &["resources", of, resource]).is_none();
+        let mut names: Vec<&str> = containers.iter().filter(lacks).map(|c| text_at(c, &["name"])).collect();
+        names.sort_unstable();
+        names
     };
-    let missing: Vec<String> =
-        quota.hard.keys().filter(of_compute).filter(|name| taken.get(name).is_none()).cloned().collect();
-    let missing: Vec<String> =
-        missing.into_iter().filter(|name| ["cpu", "memory"].iter().any(|r| name.ends_with(r))).collect();
+    let counted = STATED.into_iter().filter(|name| quota.hard.contains_key(*name));
+    let missing = counted.map(|name| (name, without(name))).filter(|(_, names)| !names.is_empty());
+    let missing: Vec<String> = missing.map(|(name, names)| format!("{name} for: {}", names.join(","))).collect();
     if missing.is_empty() {
         return Ok(());
     }
-    let containers: Vec<&str> = list_at(pod, &["spec", "containers"]).iter().map(|c| text_at(c, &["name"])).collect();
-    let for_each = missing.iter().map(|name| format!("{name} for: {}", containers.join(",")));
-    let why = format!("failed quota: {}: must specify {}", quota.name, for_each.collect::<Vec<_>>().join("; "));
+    let why = format!("failed quota: {}: must specify {}", quota.name, missing.join("; "));
     Err(ApiError::forbidden("", &scope.resource.plural, meta::name(pod), &why))
 }

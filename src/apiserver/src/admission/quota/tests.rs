@@ -169,3 +169,68 @@ async fn creates_at_the_same_time_never_exceed_a_quota() {
     assert_eq!(made, 50);
     assert_eq!(used(&server, "pods"), "50");
 }
+
+/// What a container asks for, and what it is limited to.
+fn container(name: &str, requests: &Value, limits: &Value) -> Value {
+    json!({"name": name, "image": "i", "resources": {"requests": requests, "limits": limits}})
+}
+
+/// A pod with an init container, which stays if it is a sidecar.
+fn with_init(spec: (Value, Value), is_sidecar: bool) -> Value {
+    let (containers, mut init) = spec;
+    if is_sidecar {
+        init["restartPolicy"] = "Always".into();
+    }
+    json!({"metadata": {"name": "p"}, "spec": {"containers": containers, "initContainers": [init]}})
+}
+
+/// Each container states what a quota counts, not only the pod in all.
+#[tokio::test]
+async fn every_container_states_what_a_quota_counts() {
+    let server = with_quota(json!({"hard": {"cpu": "4", "limits.cpu": "8", "memory": "4Gi"}})).await;
+    let all = json!({"cpu": "1", "memory": "1Gi"});
+    let full = || container("app", &all, &all);
+    let cpu = || json!({"cpu": "1"});
+    for is_sidecar in [false, true] {
+        let pod = with_init((json!([full()]), container("first", &cpu(), &cpu())), is_sidecar);
+        let (code, told) = send(&server, "POST", PODS, pod).await;
+        assert_eq!(code, 403);
+        let told = told["message"].as_str().unwrap();
+        assert!(told.ends_with("failed quota: q: must specify memory for: first"), "{told}");
+    }
+    let pair = json!([full(), container("other", &json!({"memory": "1Gi"}), &json!({"memory": "1Gi"}))]);
+    let mut pod = json!({"metadata": {"name": "p"}, "spec": {"containers": pair}});
+    let told = send(&server, "POST", PODS, pod.clone()).await.1;
+    assert!(
+        told["message"].as_str().unwrap().ends_with("must specify cpu for: other; limits.cpu for: other"),
+        "{told}"
+    );
+    // What the pod states itself is enough, and is what counts.
+    pod["spec"]["resources"] = json!({"requests": {"cpu": "3", "memory": "2Gi"}, "limits": {"cpu": "3"}});
+    assert_eq!(send(&server, "POST", PODS, pod).await.0, 201);
+    assert_eq!(used(&server, "cpu"), "3");
+}
+
+/// A LimitRange's bounds of a pod are of its init containers and sidecars, too.
+#[tokio::test]
+async fn bounds_of_a_pod_count_what_runs_before_and_beside_its_containers() {
+    let cpus = |amount: &str| json!({"cpu": amount});
+    for (bound, first, is_sidecar, code) in [
+        (json!({"max": cpus("1500m")}), "1", true, 403),
+        (json!({"max": cpus("1500m")}), "1", false, 201),
+        (json!({"max": cpus("1500m")}), "2", false, 403),
+        (json!({"min": cpus("1500m")}), "1", true, 201),
+        (json!({"min": cpus("1500m")}), "1", false, 403),
+        (json!({"min": cpus("1500m")}), "2", false, 201),
+    ] {
+        let server = ApiServer::new(Config::default());
+        let mut limit = json!({"type": "Pod"});
+        limit.as_object_mut().unwrap().extend(bound.as_object().unwrap().clone());
+        let range = json!({"metadata": {"name": "l"}, "spec": {"limits": [limit]}});
+        assert_eq!(send(&server, "POST", "/api/v1/namespaces/default/limitranges", range).await.0, 201);
+        let init = container("first", &cpus(first), &cpus(first));
+        let pod = with_init((json!([container("app", &cpus("1"), &cpus("1"))]), init), is_sidecar);
+        let (got, told) = send(&server, "POST", PODS, pod).await;
+        assert_eq!(got, code, "{bound}, {first}, sidecar: {is_sidecar}: {told}");
+    }
+}

@@ -85,7 +85,12 @@ impl Charge {
         }
         let mut facts = None;
         if resource.is("pods") {
-            let (requests, limits) = (pod_total(object, "requests"), pod_total(object, "limits"));
+            let total = |of: &str| {
+                let mut total = pod_total(object, of);
+                read(meta::at(object, &["spec", "overhead"])).for_each(|(name, amount)| add(&mut total, name, amount));
+                total
+            };
+            let (requests, limits) = (total("requests"), total("limits"));
             facts = Some(Facts::of(object, requests.is_empty() && limits.is_empty()));
             if !["Succeeded", "Failed"].contains(&text_at(object, &["status", "phase"])) {
                 amounts.push((Name::Borrowed("pods"), one));
@@ -168,7 +173,7 @@ impl Facts {
 }
 
 /// Amounts by resource: few, so that they are looked for one by one.
-type Amounts<'p> = Vec<(&'p str, Quantity)>;
+pub(in crate::admission) type Amounts<'p> = Vec<(&'p str, Quantity)>;
 
 fn add<'p>(sum: &mut Amounts<'p>, name: &'p str, amount: Quantity) {
     match sum.iter_mut().find(|(own, _)| *own == name) {
@@ -177,12 +182,14 @@ fn add<'p>(sum: &mut Amounts<'p>, name: &'p str, amount: Quantity) {
     }
 }
 
-/// The sum over containers, or what the largest init container needs, where that is more; with the overhead.
-fn pod_total<'p>(pod: &'p Value, of: &str) -> Amounts<'p> {
-    fn read(map: Option<&Value>) -> impl Iterator<Item = (&str, Quantity)> {
-        let map = map.and_then(Value::as_object).into_iter().flatten();
-        map.filter_map(|(name, value)| Some((name.as_str(), Quantity::from_str(value.as_str()?).ok()?)))
-    }
+fn read(map: Option<&Value>) -> impl Iterator<Item = (&str, Quantity)> {
+    let map = map.and_then(Value::as_object).into_iter().flatten();
+    map.filter_map(|(name, value)| Some((name.as_str(), Quantity::from_str(value.as_str()?).ok()?)))
+}
+
+/// The requests or limits of a pod: the sum over containers and sidecars, or what the largest init container needs beside the
+/// sidecars before it, where that is more; what the pod itself states takes its place. Without the overhead.
+pub(in crate::admission) fn pod_total<'p>(pod: &'p Value, of: &str) -> Amounts<'p> {
     let mut sum = Amounts::new();
     for container in list_at(pod, &["spec", "containers"]) {
         for (name, amount) in read(meta::at(container, &["resources", of])) {
@@ -208,8 +215,11 @@ fn pod_total<'p>(pod: &'p Value, of: &str) -> Amounts<'p> {
             }
         }
     }
-    for (name, amount) in read(meta::at(pod, &["spec", "overhead"])) {
-        add(&mut sum, name, amount);
+    for (name, amount) in read(meta::at(pod, &["spec", "resources", of])) {
+        match sum.iter_mut().find(|(own, _)| *own == name) {
+            Some((_, sum)) => *sum = amount,
+            None => sum.push((name, amount)),
+        }
     }
     sum
 }

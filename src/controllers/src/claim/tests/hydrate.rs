@@ -4,7 +4,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::claim::hash::{HASH_VERSION, template_hash};
+use berth_disruption::{HASH_VERSION, template_hash};
 
 /// A NodePool with a hash that somebody else gave it.
 fn foreign_pool(hash: &str, version: &str) -> NodePool {

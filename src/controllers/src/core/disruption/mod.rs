@@ -361,12 +361,16 @@ impl Core {
     }
 
     /// Whether a look at all nodes found that each stays as it is until something changes: none was kept from it, none becomes
-    /// ripe, no budget has a schedule, and evictions cost nothing that falls as a node nears its end.
+    /// ripe, no budget has a schedule, and nothing about a node falls due as its end nears.
     fn stays_at_rest(&self, found: &Disruption) -> bool {
         let prices_time = self.options.eviction_price > Money::ZERO;
         let has_time = |pool: &berth_api::NodePool| {
-            let ends = pool.spec.template.spec.expire_after != berth_api::NillableDuration::Never;
-            (prices_time && ends) || pool.spec.disruption.budgets.iter().any(|budget| budget.schedule.is_some())
+            let age = pool.spec.template.spec.expire_after.duration().and_then(berth_api::GoDuration::to_std);
+            // Nodes are replaced within the last quarter of their time: one that is short may fall between two looks.
+            let is_short = age.is_some_and(|age| age < AT_REST_EVERY * 8);
+            is_short
+                || (prices_time && age.is_some())
+                || pool.spec.disruption.budgets.iter().any(|budget| budget.schedule.is_some())
         };
         !found.is_cut_off
             && found.commands.is_empty()

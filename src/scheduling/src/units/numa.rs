@@ -3,7 +3,8 @@
 
 use berth_model::{NumaNode, NumaPolicy, ResourceId, Resources, Units, UnitsAsk, UnitsState};
 
-use crate::units::{Given, NumaChoice, Seeker, UnitsLack, is_restricted};
+use super::lack::{NumaChoice, UnitsLack};
+use super::seeker::{Given, Seeker, is_restricted};
 
 /// With more NUMA nodes, only single ones and all together are looked at.
 const MOST_NODES: usize = 12;
@@ -12,7 +13,7 @@ const MOST_NODES: usize = 12;
 ///
 /// # Errors
 /// Both have one, and they differ.
-pub(crate) fn policy(units: &Units, ask: &UnitsAsk) -> Result<Option<NumaPolicy>, UnitsLack> {
+pub(super) fn policy(units: &Units, ask: &UnitsAsk) -> Result<Option<NumaPolicy>, UnitsLack> {
     match (units.policy, ask.policy) {
         (Some(node), Some(pod)) if node != pod => Err(UnitsLack::NumaPolicy),
         (node, pod) => Ok(pod.or(node)),
@@ -20,7 +21,7 @@ pub(crate) fn policy(units: &Units, ask: &UnitsAsk) -> Result<Option<NumaPolicy>
 }
 
 /// What a pod gets under a policy.
-pub(crate) fn align(seeker: &Seeker<'_>, requests: &Resources, policy: NumaPolicy) -> Result<Given, UnitsLack> {
+pub(super) fn align(seeker: &Seeker<'_>, requests: &Resources, policy: NumaPolicy) -> Result<Given, UnitsLack> {
     let nodes = &seeker.units.numa;
     if nodes.is_empty() {
         return if policy == NumaPolicy::BestEffort { seeker.on(None) } else { Err(UnitsLack::NumaNodes) };

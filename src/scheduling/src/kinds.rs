@@ -6,8 +6,6 @@ use berth_model::{Cluster, Cordon, Node, Requirements, Resources, Sym, Taint, Un
 use rustc_hash::{FxHashMap, FxHasher};
 use smallvec::SmallVec;
 
-use super::groups::index;
-
 /// A node without a kind.
 const NONE: u32 = u32::MAX;
 /// Kinds that no node has any more, beside twice as many as there are nodes: ids are not used again, as others remember them.
@@ -90,12 +88,12 @@ impl Kinds {
     }
 
     /// A node came, as the last one. It has no kind yet.
-    pub(super) fn push(&mut self) {
+    pub(crate) fn push(&mut self) {
         self.of_node.push(NONE);
     }
 
     /// A node went; the last one takes its place.
-    pub(super) fn swap_remove(&mut self, node: usize) {
+    pub(crate) fn swap_remove(&mut self, node: usize) {
         let Some(last) = self.of_node.len().checked_sub(1).filter(|last| node <= *last) else { return };
         self.release(node);
         self.of_node.swap_remove(node);
@@ -108,7 +106,7 @@ impl Kinds {
     }
 
     /// A node is none of its kind any more.
-    pub(super) fn release(&mut self, node: usize) {
+    pub(crate) fn release(&mut self, node: usize) {
         let id = self.of(node);
         let (Some(of_node), Some(kind)) = (self.of_node.get_mut(node), self.list.get_mut(id as usize)) else { return };
         *of_node = NONE;
@@ -128,7 +126,7 @@ impl Kinds {
     }
 
     /// Gives a node that has none its kind. All that have one are as the cluster says.
-    pub(super) fn assign(&mut self, node: usize, cluster: &Cluster) {
+    pub(crate) fn assign(&mut self, node: usize, cluster: &Cluster) {
         let (Some(known), Some(of_node)) = (cluster.nodes.get(node), self.of_node.get_mut(node)) else { return };
         let alike = Alike::of(known, cluster);
         let mut hasher = FxHasher::default();
@@ -153,7 +151,26 @@ impl Kinds {
     }
 
     /// Whether so many kinds are left over that all is made anew more easily.
-    pub(super) fn is_worn(&self) -> bool {
+    pub(crate) fn is_worn(&self) -> bool {
         self.list.len() > self.of_node.len().saturating_mul(3).saturating_add(MOST_LEFT_OVER)
     }
+}
+
+/// As an index of nodes, groups or kinds.
+pub(crate) fn index(at: usize) -> u32 {
+    u32::try_from(at).unwrap_or(u32::MAX)
+}
+
+/// Whether requirements tell nodes of one kind apart.
+pub(crate) fn names_nodes(cluster: &Cluster, terms: &Requirements) -> bool {
+    [cluster.well_known.hostname, cluster.well_known.field_name].iter().any(|&key| terms.get(key).is_some())
+}
+
+/// The nodes that terms name, where each names some; `None` if one is about all nodes.
+pub(crate) fn named_nodes(cluster: &Cluster, terms: &[Requirements]) -> Option<Vec<Sym>> {
+    let mut names: Vec<Sym> = Vec::new();
+    for term in terms {
+        names.extend(term.get(cluster.well_known.field_name)?.finite_values()?);
+    }
+    (!terms.is_empty()).then_some(names)
 }

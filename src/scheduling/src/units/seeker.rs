@@ -1,81 +1,14 @@
-//! Which CPUs and devices of a node a pod gets to itself: of the Reservation that it draws from first, of no other's.
+//! A pod that looks for CPUs and devices on a node.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use berth_model::{
-    AllocatePolicy, Assigned, Cpu, CpuBinding, CpuSet, Device, DeviceAsk, HeldUnits, NumaPolicy, ResourceId,
-    ResourceNames, Resources, Sym, Symbols, Units, UnitsAsk, UnitsState,
+    AllocatePolicy, Assigned, Cpu, CpuBinding, CpuSet, Device, DeviceAsk, HeldUnits, ResourceId, Resources, Units,
+    UnitsAsk, UnitsState,
 };
 
-use crate::numa;
-
-/// What a node lacks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum UnitsLack {
-    /// The node does not say which CPUs it has, as others do.
-    Topology,
-    /// The number is no multiple of the threads of a core, as it must be.
-    Alignment,
-    /// CPUs.
-    Cpus,
-    /// Devices of a kind.
-    Devices(Sym),
-    /// The pod asks for another NUMA policy than the node has.
-    NumaPolicy,
-    /// The node does not say what its NUMA nodes have.
-    NumaNodes,
-    /// NUMA nodes that have so much of these resources together.
-    NumaAmounts(Vec<ResourceId>),
-    /// As few NUMA nodes as the policy asks for: how each resource could lie.
-    NumaAlignment(Vec<(ResourceId, NumaChoice)>, NumaPolicy),
-}
-
-/// On which NUMA nodes a resource could lie: sets of their numbers.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct NumaChoice {
-    /// The smallest.
-    pub preferred: Vec<u64>,
-    /// All.
-    pub possible: Vec<u64>,
-}
-
-impl UnitsLack {
-    /// Koordinator's words.
-    pub fn in_words(&self, names: &ResourceNames, symbols: &Symbols) -> Vec<String> {
-        let name = |id: &ResourceId| names.name(*id).map_or("", |name| symbols.text(name));
-        let text = match self {
-            UnitsLack::Topology => "node(s) invalid CPU Topology".to_owned(),
-            UnitsLack::Alignment => "node(s) requested cpus not multiple cpus per core".to_owned(),
-            UnitsLack::Cpus => "not enough cpus available to satisfy request".to_owned(),
-            UnitsLack::Devices(kind) => format!("Insufficient {} devices", symbols.text(*kind)),
-            UnitsLack::NumaPolicy => "node(s) NUMA Topology policy not match".to_owned(),
-            UnitsLack::NumaNodes => "node(s) missing NUMA resources".to_owned(),
-            UnitsLack::NumaAmounts(short) => {
-                let mut reasons: Vec<String> =
-                    short.iter().map(|id| format!("Unsatisfied NUMA {}", name(id))).collect();
-                reasons.sort();
-                return reasons;
-            }
-            UnitsLack::NumaAlignment(choices, policy) => {
-                let sets = |sets: &[u64]| sets.iter().map(|set| format!("{set:02b}")).collect::<Vec<_>>().join(" ");
-                let said = choices.iter().map(|(id, choice)| {
-                    format!("{} prefer [{}] among [{}]", name(id), sets(&choice.preferred), sets(&choice.possible))
-                });
-                let mut said: Vec<String> = said.collect();
-                said.sort();
-                let between = if *policy == NumaPolicy::SingleNode { "," } else { " & " };
-                format!("Unaligned NUMA Hint cause {}", said.join(between))
-            }
-        };
-        vec![text]
-    }
-
-    /// Whether pods that leave the node may help.
-    pub fn may_be_preempted(&self) -> bool {
-        !matches!(self, UnitsLack::Topology | UnitsLack::Alignment | UnitsLack::NumaPolicy | UnitsLack::NumaNodes)
-    }
-}
+use super::lack::UnitsLack;
 
 /// What a pod gets on a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,38 +19,18 @@ pub struct Given {
     pub draws: bool,
 }
 
-/// What a pod gets that draws from a Reservation, or from none. A Restricted Reservation gives of its own alone, of the
-/// kinds that it reserves; others give theirs first and the node the rest.
-///
-/// # Errors
-/// What the node, or the Reservation, lacks.
-pub fn assign(
-    units: &Units,
-    state: &UnitsState,
-    ask: &UnitsAsk,
-    requests: &Resources,
-    from: Option<u32>,
-) -> Result<Given, UnitsLack> {
-    let own = state.held.iter().find(|held| Some(held.reservation) == from);
-    let seeker = Seeker { units, state, ask, own };
-    match numa::policy(units, ask)? {
-        None => seeker.on(None),
-        Some(policy) => numa::align(&seeker, requests, policy),
-    }
-}
-
 /// A pod that looks for CPUs and devices on a node.
-pub(crate) struct Seeker<'a> {
-    pub(crate) units: &'a Units,
-    pub(crate) state: &'a UnitsState,
-    pub(crate) ask: &'a UnitsAsk,
+pub(super) struct Seeker<'a> {
+    pub(super) units: &'a Units,
+    pub(super) state: &'a UnitsState,
+    pub(super) ask: &'a UnitsAsk,
     /// The Reservation that it draws from.
-    pub(crate) own: Option<&'a HeldUnits>,
+    pub(super) own: Option<&'a HeldUnits>,
 }
 
 impl Seeker<'_> {
     /// What it gets, of these NUMA nodes alone if they are given, with so much of each.
-    pub(crate) fn on(&self, numa: Option<&[(u32, Resources)]>) -> Result<Given, UnitsLack> {
+    pub(super) fn on(&self, numa: Option<&[(u32, Resources)]>) -> Result<Given, UnitsLack> {
         let Seeker { units, ask, own, .. } = *self;
         let mut given = Given { assigned: Assigned::default(), draws: true };
         if ask.cpus > 0 && !units.cpus.is_empty() {
@@ -223,7 +136,7 @@ impl Seeker<'_> {
     }
 }
 
-pub(crate) fn is_restricted(own: Option<&HeldUnits>) -> bool {
+pub(super) fn is_restricted(own: Option<&HeldUnits>) -> bool {
     own.is_some_and(|own| own.policy == AllocatePolicy::Restricted)
 }
 
