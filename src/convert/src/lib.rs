@@ -36,6 +36,7 @@ mod drivers;
 mod error;
 mod existing;
 mod expand;
+mod fate;
 mod fates;
 mod finish;
 mod in_flight;

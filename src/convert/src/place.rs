@@ -3,7 +3,7 @@
 use berth_model::{BoundPod, Cluster, MemberKind, MemberRun, PodSpec, PodStage, PreAllocatable, Sym};
 
 use crate::existing::ExistingNodes;
-use crate::fates::Fate;
+use crate::fate::Fate;
 use crate::maps::FxIndexSet;
 use crate::ownership::{Ownership, Who};
 use crate::pod_record::PodRecord;

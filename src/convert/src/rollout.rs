@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use berth_model::Cluster;
 
-use crate::fates::Fate;
+use crate::fate::Fate;
 use crate::maps::FxIndexSet;
 use crate::pod_record::PodRecord;
 use crate::workloads::{Owner, Rollout, Workload, WorkloadKind, Workloads};

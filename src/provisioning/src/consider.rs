@@ -136,7 +136,7 @@ fn considered(world: World<'_>, domains: &mut KnownDomains, ways: &[Prepared<'_>
     let but_for = |waived: Waived| {
         let is_open = |&at: &ColumnId| {
             let is_waived = |way| world.obstacle_but_for(Some(waived), way, pool, at).is_none();
-            in_domains.iter().all(|(columns, _)| columns.contains(at.index())) && ways.iter().any(|way| is_waived(way))
+            in_domains.iter().all(|(columns, _)| columns.contains(at.index())) && ways.iter().any(is_waived)
         };
         table.with_ids().map(|(at, _)| at).filter(is_open).collect::<Vec<ColumnId>>()
     };

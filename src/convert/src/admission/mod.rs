@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::LimitRangeItem;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::draft::Drafts;
-use crate::fates::Fate;
+use crate::fate::Fate;
 use crate::maps::{FxIndexMap, FxIndexSet, index};
 use crate::options::Expansion;
 use crate::pod_record::PodRecord;

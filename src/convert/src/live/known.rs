@@ -6,7 +6,7 @@ use berth_model::{Cluster, Sym};
 use rustc_hash::FxHashMap;
 
 use crate::claims::Storage;
-use crate::fates::Fate;
+use crate::fate::Fate;
 use crate::maps::FxIndexSet;
 use crate::place::PodLocation;
 use crate::pod_record::PodRecord;
