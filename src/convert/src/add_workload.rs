@@ -7,10 +7,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use berth_model::OwnerReference;
 
 use crate::add_pod::add_ask;
-use crate::builder::{index, name_of, namespace_of};
 use crate::claims::Storage;
-use crate::rollout::{Rollout, are_placed_alike};
-use crate::workloads::{Workload, WorkloadKind, waits_for_terminating, wanted_by_job};
+use crate::draft::Draft;
+use crate::maps::index;
+use crate::metadata::{name_of, namespace_of};
+use crate::rollout::are_placed_alike;
+use crate::workloads::{Rollout, Workload, WorkloadKind, waits_for_terminating, wanted_by_job};
 use crate::{Builder, ConvertError, Problem, pod, terms};
 
 /// Pods that are counted, in all: a class of alike pods counts them in 32 bits.
@@ -302,7 +304,7 @@ impl Builder {
     }
 
     /// Whether so many pods more can be counted exactly, and be looked at one by one where each has claims of its own.
-    fn check_count(&self, given: &Given<'_>, draft: &pod::Draft) -> Result<(), Problem> {
+    fn check_count(&self, given: &Given<'_>, draft: &Draft) -> Result<(), Problem> {
         if given.kind == WorkloadKind::DaemonSet {
             return Ok(());
         }

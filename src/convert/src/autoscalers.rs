@@ -4,19 +4,10 @@ use berth_model::{Sym, Symbols};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 
 use crate::add_workload::MOST_PODS;
-use crate::builder::{FxIndexMap, FxIndexSet, name_of, namespace_of};
-use crate::workloads::{WorkloadKind, Workloads};
+use crate::maps::{FxIndexMap, FxIndexSet};
+use crate::metadata::{name_of, namespace_of};
+use crate::workloads::{Autoscaler, WorkloadKind, Workloads};
 use crate::{Builder, ConvertError, Problem, Replicas};
-
-/// What a HorizontalPodAutoscaler keeps.
-#[derive(Clone)]
-pub(crate) struct Autoscaler {
-    /// Kind, namespace and name of the workload.
-    target: (WorkloadKind, Sym, Sym),
-    replicas: u32,
-    /// Which number of the autoscaler's that is.
-    which: Replicas,
-}
 
 impl Builder {
     /// A HorizontalPodAutoscaler: its workload is planned with `minReplicas` at least, or with what the options choose,

@@ -6,31 +6,25 @@ use berth_api::{
 use berth_catalogue::Catalogue;
 use berth_model::{Cluster, DisruptionBudget, Keyed, Labels, Namespace, OwnerReference, Sym};
 use hashbrown::HashTable;
-use indexmap::{IndexMap, IndexSet};
+use indexmap::IndexSet;
 use k8s_openapi::api::{core, policy, scheduling, storage};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use rustc_hash::{FxBuildHasher, FxHashMap};
+use rustc_hash::FxHashMap;
 
-use crate::add_pod::PodRecord;
 use crate::admission::Admission;
-use crate::autoscalers::Autoscaler;
 use crate::claims::Storage;
-use crate::node::{NodeClaimRecord, NodeRecord};
+use crate::draft::{Draft, Drafts};
+use crate::maps::{FxIndexMap, FxIndexSet, index};
+use crate::metadata::{name_of, namespace_of};
+use crate::node_record::{NodeClaimRecord, NodeRecord};
+use crate::options::Expansion;
 use crate::overlay::OverlayRecord;
-use crate::pod::Draft;
+use crate::pod_record::PodRecord;
 use crate::pool::PoolRecord;
 use crate::reservation::ReservationRecord;
-use crate::spreading::Selecting;
-use crate::workloads::{Owner, Workloads};
+use crate::selecting::Selecting;
+use crate::workloads::{Autoscaler, Owner, Workloads};
 use crate::{ConvertError, Options, Problem, ask, catalogue, memo, node, overlay, pool, reservation, terms, units};
-
-/// kube-scheduler's default namespace and kubectl's.
-const DEFAULT_NAMESPACE: &str = "default";
-
-pub(crate) type FxIndexMap<K, V> = IndexMap<K, V, FxBuildHasher>;
-pub(crate) type FxIndexSet<T> = IndexSet<T, FxBuildHasher>;
-/// What specs ask for; amounts are of their authors' choice.
-pub(crate) type Drafts = IndexSet<Draft, Keyed>;
 
 /// Folds objects into a [`Cluster`]. Each `add_*` reads one object and keeps little of it. Of several objects of one
 /// kind and name the last counts, and a warning says so.
@@ -82,18 +76,6 @@ pub struct Builder {
     pub(crate) is_change: bool,
 }
 
-/// Which pods are planned.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Expansion {
-    /// Those of the input, and those that its Deployments, Jobs and other workloads still want. A pod of a DaemonSet of
-    /// the input is not: each node keeps room for one. Without a NodePool there is an open one.
-    #[default]
-    Workloads,
-    /// Those that exist, as in a running cluster, where controllers make the others: pods of DaemonSets, too. Without a
-    /// NodePool nothing is launched.
-    PodsThatExist,
-}
-
 /// How warnings of objects end that were given before.
 pub const REPEATED: &str = "given more than once; the last counts";
 
@@ -106,31 +88,12 @@ pub struct Converted {
     pub warnings: Vec<String>,
 }
 
-pub(crate) fn index(position: usize) -> u32 {
-    u32::try_from(position).unwrap_or(u32::MAX)
-}
-
 fn problems(kind: &'static str, name: &str, errors: Vec<FieldError>) -> Result<(), ConvertError> {
     if errors.is_empty() {
         return Ok(());
     }
     let problems = errors.into_iter().map(|error| Problem::new(error.path, error.message));
     Err(ConvertError::new(kind, name, problems.collect()))
-}
-
-pub(crate) fn name_of<'a>(kind: &'static str, metadata: &'a ObjectMeta) -> Result<&'a str, ConvertError> {
-    named(kind, metadata.name.as_deref())
-}
-
-pub(crate) fn named<'a>(kind: &'static str, name: Option<&'a str>) -> Result<&'a str, ConvertError> {
-    name.filter(|name| !name.is_empty()).ok_or_else(|| {
-        ConvertError::new(kind, "without a name", vec![Problem::new("metadata.name", "expected a name")])
-    })
-}
-
-pub(crate) fn namespace_of(metadata: &ObjectMeta) -> &str {
-    let namespace = metadata.namespace.as_deref().filter(|name| !name.is_empty());
-    namespace.unwrap_or(DEFAULT_NAMESPACE)
 }
 
 // === impl Builder ===

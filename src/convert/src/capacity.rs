@@ -3,8 +3,8 @@
 use berth_model::{Cluster, Node, Resources, Sym, Symbols, Taint, Units};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::builder::FxIndexMap;
-use crate::node::{NodeClaimRecord, NodeRecord};
+use crate::maps::FxIndexMap;
+use crate::node_record::{NodeClaimRecord, NodeRecord};
 use crate::units::node_policy;
 
 /// Nodes and NodeClaims by what they find each other by: the provider's id, else the name of the node.

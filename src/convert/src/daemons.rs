@@ -6,8 +6,8 @@ use berth_model::{Cluster, Daemon};
 use indexmap::map::Entry;
 use rustc_hash::FxHashMap;
 
-use crate::add_pod::PodRecord;
-use crate::builder::{FxIndexMap, FxIndexSet};
+use crate::maps::{FxIndexMap, FxIndexSet};
+use crate::pod_record::PodRecord;
 use crate::resolve::Resolver;
 use crate::workloads::{Owner, OwnerKind, WorkloadKind, Workloads};
 

@@ -8,10 +8,10 @@ use berth_model::{
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::builder::{FxIndexMap, FxIndexSet};
 use crate::capacity::{Links, Site, with_type};
 use crate::in_flight;
-use crate::node::{NodeClaimRecord, NodeRecord};
+use crate::maps::{FxIndexMap, FxIndexSet};
+use crate::node_record::{NodeClaimRecord, NodeRecord};
 use crate::reservation::ReservationRecord;
 
 /// Nodes while pods are bound to them.

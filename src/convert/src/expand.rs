@@ -6,7 +6,7 @@ use berth_model::{Cluster, MemberKind, MemberRun, ResourceId};
 use rustc_hash::FxHashSet;
 
 use crate::admission::Admitted;
-use crate::builder::FxIndexSet;
+use crate::maps::FxIndexSet;
 use crate::ownership::{Ownership, Who};
 use crate::resolve::Resolver;
 use crate::workloads::{Children, Workload, WorkloadKind, Workloads};

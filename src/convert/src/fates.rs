@@ -1,27 +1,15 @@
 //! What becomes of each pod that is there, and how many pods each workload has.
 
-use crate::add_pod::PodRecord;
-use crate::builder::{Drafts, Expansion, FxIndexSet};
+use crate::draft::Drafts;
 use crate::existing::ExistingNodes;
+use crate::fate::Fate;
+use crate::maps::FxIndexSet;
 use crate::operating;
+use crate::options::Expansion;
+use crate::pod_record::PodRecord;
 use crate::reservation::ReservationRecord;
 use crate::rollout::ordinal;
 use crate::workloads::{Children, Owner, OwnerKind, WorkloadKind, Workloads};
-
-/// What becomes of a pod.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fate {
-    /// It is planned.
-    Pending,
-    /// It takes room on the node of that position.
-    Bound(usize),
-    /// It runs where this plan does not look: on a node that goes away with it, or one that is not in the input.
-    Elsewhere,
-    /// It is a Reservation, and holds room on a node.
-    Holds,
-    /// It counts for nothing.
-    Gone,
-}
 
 pub(crate) fn fates(
     pods: &[PodRecord],

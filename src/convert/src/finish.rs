@@ -7,25 +7,27 @@ use berth_model::{
 use k8s_openapi::api::core::v1::TopologySpreadConstraint;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::add_pod::PodRecord;
 use crate::admission::Admitting;
-use crate::autoscalers::Autoscaler;
-use crate::builder::{Builder, Converted, Drafts, Expansion, FxIndexMap, FxIndexSet};
+use crate::builder::{Builder, Converted};
 use crate::capacity::{Links, Site};
 use crate::claims::Storage;
+use crate::draft::{Draft, Drafts};
 use crate::existing::{self, ExistingNodes, Parts};
 use crate::expand::{expand_workloads, warn_of_empty_requests};
-use crate::fates::{Fate, children, fates, operating};
+use crate::fate::Fate;
+use crate::fates::{children, fates, operating};
 use crate::live::{ImageNames, Known, Live, Reservations, Rooms, Supplies};
-use crate::node::NodeRecord;
+use crate::maps::{FxIndexMap, FxIndexSet};
+use crate::node_record::NodeRecord;
+use crate::options::Expansion;
 use crate::ownership::Ownership;
 use crate::place::place_pods;
-use crate::pod::Draft;
+use crate::pod_record::PodRecord;
 use crate::reservation::ReservationRecord;
 use crate::resolve::Resolver;
 use crate::stand_ins::{add_reservations, sorted, valid_seconds};
 use crate::terms::node_key;
-use crate::workloads::Workloads;
+use crate::workloads::{Autoscaler, Workloads};
 use crate::{ConvertError, autoscalers, daemons, overlay, pool, rollout, units};
 
 /// Volumes are wanted of a class that nobody named.

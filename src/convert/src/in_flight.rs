@@ -8,21 +8,10 @@ use berth_model::{Cluster, InstanceType, Offering, Requirement, Requirements, Re
 
 use crate::Problem;
 use crate::annotations;
-use crate::builder::FxIndexSet;
-use crate::node::NodeRecord;
+use crate::maps::FxIndexSet;
+use crate::node_record::{Asked, NodeRecord};
 use crate::pool::requirements_of;
 use crate::quantities::Amounts;
-
-/// What a NodeClaim asks for.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Asked {
-    /// Its labels, its requirements, and the planned offering.
-    requirements: Requirements,
-    /// The least that the node must have.
-    requests: Resources,
-    /// Supplies of which the count leaves out its instance already.
-    pub(crate) counted: Vec<SlotId>,
-}
 
 /// One thing that a claim may become.
 struct Candidate<'c> {

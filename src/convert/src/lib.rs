@@ -18,7 +18,9 @@
 //! # Ok::<(), berth_convert::ConvertError>(())
 //! ```
 
+mod add_admission;
 mod add_pod;
+mod add_selectors;
 mod add_workload;
 mod admission;
 mod annotations;
@@ -29,17 +31,22 @@ mod capacity;
 mod catalogue;
 mod claims;
 mod daemons;
+mod draft;
 mod drivers;
 mod error;
 mod existing;
 mod expand;
+mod fate;
 mod fates;
 mod finish;
 mod in_flight;
 mod live;
+mod maps;
 mod memo;
+mod metadata;
 mod names;
 mod node;
+mod node_record;
 mod node_reservation;
 mod operating;
 mod options;
@@ -47,6 +54,7 @@ mod overlay;
 mod ownership;
 mod place;
 mod pod;
+mod pod_record;
 mod pool;
 mod quantities;
 mod requests;
@@ -54,17 +62,19 @@ mod reservation;
 mod resize;
 mod resolve;
 mod rollout;
+mod selecting;
 mod spreading;
 mod stand_ins;
+mod taints;
 mod terms;
 #[cfg(test)]
 mod tests;
 mod units;
 mod workloads;
 
-pub use add_pod::PodParts;
-pub use builder::{Builder, Converted, Expansion, REPEATED};
+pub use builder::{Builder, Converted, REPEATED};
 pub use error::{ConvertError, Problem};
 pub use live::{Change, Live, Objects, Offers, Other, Patched, PodChange};
-pub use options::{Options, Replicas, UnknownGate};
+pub use options::{Expansion, Options, Replicas, UnknownGate};
+pub use pod_record::PodParts;
 pub use reservation::phase;

@@ -6,9 +6,9 @@ use k8s_openapi::api::core::v1::PodStatus;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 
-use crate::add_pod::{PodParts, PodRecord};
+use crate::draft::Draft;
 use crate::node_reservation::Kept;
-use crate::pod::Draft;
+use crate::pod_record::{PodParts, PodRecord};
 use crate::reservation::{ReservationRecord, add_identity, owners};
 use crate::{Problem, annotations};
 

@@ -112,3 +112,15 @@ mod tests {
         assert!(gates.set_gates("NodeOverlay").is_err());
     }
 }
+
+/// Which pods are planned.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Expansion {
+    /// Those of the input, and those that its Deployments, Jobs and other workloads still want. A pod of a DaemonSet of
+    /// the input is not: each node keeps room for one. Without a NodePool there is an open one.
+    #[default]
+    Workloads,
+    /// Those that exist, as in a running cluster, where controllers make the others: pods of DaemonSets, too. Without a
+    /// NodePool nothing is launched.
+    PodsThatExist,
+}

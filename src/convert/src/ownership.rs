@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use berth_model::{Cluster, Identity, OwnerReference, Phase, PreAllocationMode, Reservation, Sym};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::builder::FxIndexSet;
-use crate::spreading::{Selecting, Spreading};
+use crate::maps::FxIndexSet;
+use crate::selecting::Selecting;
+use crate::spreading::Spreading;
 
 /// A pod, as far as owners of Reservations look at it.
 #[derive(Clone, Copy, Debug)]

@@ -2,14 +2,24 @@
 
 use berth_model::{BoundPod, Cluster, MemberKind, MemberRun, PodSpec, PodStage, PreAllocatable, Sym};
 
-use crate::add_pod::PodRecord;
-use crate::builder::FxIndexSet;
 use crate::existing::ExistingNodes;
-use crate::fates::Fate;
-use crate::live::PodLocation;
+use crate::fate::Fate;
+use crate::maps::FxIndexSet;
 use crate::ownership::{Ownership, Who};
+use crate::pod_record::PodRecord;
 use crate::resolve::Resolver;
 use crate::workloads::OwnerKind;
+
+/// Where a pod went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PodLocation {
+    /// It is pending, in this row.
+    Row(u32),
+    /// It is on the node of this name.
+    Node(Sym),
+    /// It counts for nothing.
+    Nowhere,
+}
 
 /// Says where each pod went.
 pub(crate) fn place_pods(

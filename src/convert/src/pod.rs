@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1 as core;
 
 use crate::Problem;
 use crate::claims::{Claim, ClaimTemplate};
+use crate::draft::{Draft, Priority};
 use crate::quantities::beyond_limit;
 use crate::requests::{assumed, is_sidecar, pod_requests};
 use crate::terms::{node_key, node_selector, node_term, node_terms, selector};
@@ -19,30 +20,6 @@ use crate::{drivers, units};
 const GATED: &str = "Scheduling is blocked due to non-empty scheduling gates";
 /// The API server's bound on weights.
 const MAX_WEIGHT: i32 = 100;
-
-/// A spec before claims and priority classes are looked up, which may come later in the input.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Draft {
-    /// Everything but `priority` and what `claims` add.
-    pub(crate) spec: PodSpec,
-    /// Where the priority comes from.
-    pub(crate) priority: Priority,
-    /// The claims that the volumes stand for.
-    pub(crate) claims: Vec<Claim>,
-    /// What admission looks at, by its number; 0 where it need not.
-    pub(crate) shape: u32,
-}
-
-/// Where a pod's priority comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Priority {
-    /// `spec.priority` or, of a Reservation, what stands for it.
-    Set(i32),
-    /// The class of this name.
-    Class(Sym),
-    /// The class with `globalDefault`, else 0.
-    Default,
-}
 
 /// Reads a pod spec. Problems are relative to the spec.
 pub(crate) fn draft(spec: &core::PodSpec, cluster: &mut Cluster) -> Result<Draft, Problem> {

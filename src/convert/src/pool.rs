@@ -4,9 +4,9 @@ use berth_api::labels;
 use berth_api::{NodeClassRef, NodePool, Requirement as ApiRequirement};
 use berth_model::{Cluster, Requirement, Requirements, Resources, Sym, Symbols, Taint};
 
-use crate::node::read_taints;
 use crate::node_reservation::Kept;
 use crate::quantities::{Amounts, resource_id};
+use crate::taints::read_taints;
 use crate::terms::{node_key, requirement};
 use crate::{Options, Problem};
 

@@ -12,11 +12,12 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 
-use crate::node::read_taints;
+use crate::draft::{Draft, Priority};
 use crate::node_reservation::Kept;
-use crate::pod::{Draft, Priority, draft};
+use crate::pod::draft;
 use crate::quantities::{Amounts, resource_id};
 use crate::requests::reserved_requests;
+use crate::taints::read_taints;
 use crate::terms::{labels_of, selector};
 use crate::{Problem, annotations, units};
 

@@ -7,7 +7,7 @@ use berth_quantity::Quantity as Exact;
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, PodSpec, PodStatus};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use crate::add_pod::PodParts;
+use crate::pod_record::PodParts;
 
 type Amounts = BTreeMap<String, Quantity>;
 

@@ -3,9 +3,9 @@
 use berth_model::{Cluster, Images, PodSpec, Refusal, Sym, Volumes};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::builder::{Drafts, FxIndexSet, index};
 use crate::claims::Storage;
-use crate::pod::{Draft, Priority};
+use crate::draft::{Draft, Drafts, Priority};
+use crate::maps::{FxIndexSet, index};
 
 /// The priority classes that every cluster has.
 const SYSTEM_CLASSES: [(&str, i32); 2] =

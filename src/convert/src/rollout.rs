@@ -5,25 +5,12 @@ use std::collections::BTreeMap;
 
 use berth_model::{Cluster, Images, PodSpec, Sym};
 
-use crate::add_pod::PodRecord;
 use crate::admission::Admission;
-use crate::builder::{Drafts, FxIndexSet};
-use crate::fates::Fate;
-use crate::pod::Draft;
-use crate::workloads::{Owner, Workload, WorkloadKind, Workloads};
-
-/// Which pods of a workload a change ends.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Rollout {
-    /// From this ordinal on pods are remade, as the template places them otherwise than before.
-    pub(crate) remakes_from: Option<u32>,
-    /// Whether those are remade whose ReplicaSet places them otherwise, where that is known.
-    pub(crate) by_sets: bool,
-    /// From this ordinal on pods of another revision than this one are remade.
-    pub(crate) revision: Option<(Sym, u32)>,
-    /// Whether those go that are more than it wants.
-    pub(crate) sheds: bool,
-}
+use crate::draft::{Draft, Drafts};
+use crate::fate::Fate;
+use crate::maps::FxIndexSet;
+use crate::pod_record::PodRecord;
+use crate::workloads::{Owner, Rollout, Workload, WorkloadKind, Workloads};
 
 /// Whether pods of two templates may go to the same places. Their images decide nothing but preferences.
 pub(crate) fn are_placed_alike(drafts: &Drafts, a: u32, b: u32) -> bool {

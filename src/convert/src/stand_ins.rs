@@ -6,7 +6,7 @@ use berth_model::{Cluster, MemberKind, MemberRun, Reservation, Template};
 use jiff::Timestamp;
 use rustc_hash::FxHashMap;
 
-use crate::builder::FxIndexSet;
+use crate::maps::FxIndexSet;
 use crate::place::add_member;
 use crate::reservation::ReservationRecord;
 use crate::resolve::Resolver;

@@ -11,7 +11,7 @@ use berth_model::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 
-use crate::pod::Draft;
+use crate::draft::Draft;
 use crate::quantities::Amounts;
 use crate::{Problem, annotations};
 

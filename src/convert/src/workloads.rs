@@ -7,7 +7,7 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rustc_hash::{FxBuildHasher, FxHashSet};
 
-use crate::rollout::Rollout;
+use crate::options::Replicas;
 
 /// Kinds whose objects stand for pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -19,6 +19,29 @@ pub(crate) enum WorkloadKind {
     DaemonSet,
     Job,
     CronJob,
+}
+
+/// What a HorizontalPodAutoscaler keeps.
+#[derive(Clone)]
+pub(crate) struct Autoscaler {
+    /// Kind, namespace and name of the workload.
+    pub(crate) target: (WorkloadKind, Sym, Sym),
+    pub(crate) replicas: u32,
+    /// Which number of the autoscaler's that is.
+    pub(crate) which: Replicas,
+}
+
+/// Which pods of a workload a change ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Rollout {
+    /// From this ordinal on pods are remade, as the template places them otherwise than before.
+    pub(crate) remakes_from: Option<u32>,
+    /// Whether those are remade whose ReplicaSet places them otherwise, where that is known.
+    pub(crate) by_sets: bool,
+    /// From this ordinal on pods of another revision than this one are remade.
+    pub(crate) revision: Option<(Sym, u32)>,
+    /// Whether those go that are more than it wants.
+    pub(crate) sheds: bool,
 }
 
 /// The kind of a controller.

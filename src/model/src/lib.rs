@@ -60,6 +60,6 @@ pub use units::{
     Assigned, Cpu, CpuBinding, Device, DeviceAsk, HeldUnits, NumaNode, NumaPolicy, Units, UnitsAsk, UnitsState,
 };
 pub use universe::{
-    ClassId, Column, ColumnTable, Constraint, Counter, CounterId, LiveUniverse, NodeFilter, PodClass, Preferences,
-    Universe,
+    ClassId, Column, ColumnId, ColumnTable, Constraint, Counter, CounterId, LiveUniverse, NodeFilter, PodClass, PoolId,
+    Preferences, Universe,
 };

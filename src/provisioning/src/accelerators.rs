@@ -3,11 +3,10 @@
 //! Where such a type is the cheapest for a pod that needs none, it is cheap by accident or for a moment, and taken from
 //! those that can use nothing else. Pods that ask for none may still use the room that is left on such nodes.
 
-use berth_model::{Bin, ClassId, Cluster, ColumnTable, ResourceId, Resources, Universe};
+use berth_model::{Bin, ClassId, Cluster, ColumnId, ColumnTable, PoolId, ResourceId, Resources, Universe};
 use fixedbitset::FixedBitSet;
 
-use crate::Options;
-use crate::planner::Planner;
+use crate::options::Options;
 
 /// Vendors of device plugins, and how the names of their accelerators begin.
 const VENDORS: [(&str, &[&str]); 10] = [
@@ -64,10 +63,10 @@ impl Accelerators {
         let asks = universe.classes.iter().map(of_class).collect();
         let of_pool = |table: &ColumnTable| {
             let mut kept = FixedBitSet::with_capacity(table.columns.len());
-            for (at, column) in table.columns.iter().enumerate() {
+            for (at, column) in table.with_ids() {
                 let of_type = cluster.instance_types.get(column.instance_type as usize);
                 let has_any = of_type.is_some_and(|known| accelerators.are_in(&known.resources));
-                kept.set(at, has_any && !table.reserved.contains(at));
+                kept.set(at.index(), has_any && !table.is_reserved(at));
             }
             kept
         };
@@ -80,32 +79,30 @@ impl Accelerators {
     pub(crate) fn are_in(&self, amounts: &Resources) -> bool {
         self.resources.iter().any(|&resource| amounts.get(resource) > 0)
     }
-}
 
-impl Planner<'_> {
     /// The paid columns of a pool that are kept for pods which ask for accelerators; `None` where a class asks for some.
-    pub(crate) fn kept_from(&self, class: ClassId, pool: usize) -> Option<&FixedBitSet> {
-        let asks = self.accelerators.asks.get(class.0 as usize) == Some(&true);
-        self.accelerators.kept.get(pool).filter(|kept| !asks && !kept.is_clear())
+    pub(crate) fn kept_from(&self, class: ClassId, pool: PoolId) -> Option<&FixedBitSet> {
+        let asks = self.asks.get(class.0 as usize) == Some(&true);
+        self.kept.get(pool.index()).filter(|kept| !asks && !kept.is_clear())
     }
 
     /// The same for a node: where no pod on it asks for any.
     pub(crate) fn kept_from_bin(&self, bin: &Bin, joining: Option<ClassId>) -> Option<&FixedBitSet> {
         let mut classes = bin.contents.iter().map(|(class, _)| *class).chain(joining);
-        let kept = self.accelerators.kept.get(bin.pool).filter(|kept| !kept.is_clear())?;
-        (!classes.any(|class| self.accelerators.asks.get(class.0 as usize) == Some(&true))).then_some(kept)
+        let kept = self.kept.get(bin.pool.index()).filter(|kept| !kept.is_clear())?;
+        (!classes.any(|class| self.asks.get(class.0 as usize) == Some(&true))).then_some(kept)
     }
 
     /// Whether there are columns that are kept from a class that is pending.
-    pub(crate) fn keeps_accelerators(&self) -> bool {
-        let classes = self.universe.classes.iter().zip(&self.accelerators.asks);
-        self.accelerators.kept.iter().any(|kept| !kept.is_clear())
+    pub(crate) fn keep_any(&self, universe: &Universe) -> bool {
+        let classes = universe.classes.iter().zip(&self.asks);
+        self.kept.iter().any(|kept| !kept.is_clear())
             && classes.into_iter().any(|(class, asks)| !asks && class.count > 0)
     }
 
     /// Whether a column is kept for pods that ask for accelerators.
-    pub(crate) fn is_kept(&self, pool: usize, column: usize) -> bool {
-        self.accelerators.kept.get(pool).is_some_and(|kept| kept.contains(column))
+    pub(crate) fn is_kept(&self, pool: PoolId, column: ColumnId) -> bool {
+        self.kept.get(pool.index()).is_some_and(|kept| kept.contains(column.index()))
     }
 }
 

@@ -2,16 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use berth_model::{ClassId, Cluster, Column, ColumnTable, Money, ResourceId, Resources, Universe};
+use berth_model::{ClassId, Cluster, Column, ColumnId, ColumnTable, Money, PoolId, ResourceId, Resources, Universe};
 use berth_scheduling::{demands, reasons};
 use fixedbitset::FixedBitSet;
 
-use crate::Options;
+use crate::domains::KnownDomains;
+use crate::options::Options;
 use crate::planner::Planner;
 use crate::prepared::Prepared;
 use crate::refusals::Waived;
-use crate::shares::Taken;
 use crate::solution::Refusal;
+use crate::taken::Taken;
+use crate::world::World;
 
 /// How the offerings of a NodePool look to a class.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,70 +63,19 @@ pub fn consider(
 ) -> Vec<Considered> {
     let Some(demand) = demands(cluster, universe, class).pop() else { return Vec::new() };
     let mut planner = Planner::new(cluster, universe, options);
-    planner.count_taken(taken, class);
-    let ways = Prepared::alternatives(&planner, &demand);
-    (0..cluster.node_pools.len()).map(|pool| planner.considered(&ways, pool)).collect()
+    planner.ledger.count_taken(&planner.tables, taken, class);
+    let ways = Prepared::alternatives(&planner.tables, &demand);
+    let world = World::new(&planner.tables, &planner.ledger);
+    planner.tables.pools().map(|pool| considered(world, &mut planner.caches.domains, &ways, pool)).collect()
 }
 
-impl Planner<'_> {
-    fn considered(&mut self, ways: &[Prepared<'_>], pool: usize) -> Considered {
-        let n_columns = self.tables.get(pool).map_or(0, |table| table.columns.len());
-        let offerings = u32::try_from(n_columns).unwrap_or(u32::MAX);
-        let whole = |reason: String| {
-            let reasons = vec![Refusal { reason, count: 0 }];
-            Considered { node_pool: pool, offerings, open: 0, reasons, smaller: None, raised: None }
-        };
-        let Some((definition, demand)) = self.cluster.node_pools.get(pool).zip(ways.first().map(|way| &way.demand))
-        else {
-            return whole(String::new());
-        };
-        if let Some(refusal) = &definition.refusal {
-            return whole(refusal.clone());
-        }
-        if n_columns == 0 {
-            return whole("no instance type meets its requirements".to_owned());
-        }
-        if let Some(taint) = reasons::pool_taint(self.cluster, definition, demand) {
-            return whole(taint);
-        }
-        let in_domains = ways.first().map(|way| self.columns_in_open_domains(way, pool)).unwrap_or_default();
-        let (mut open, mut counts) = (0, BTreeMap::<String, u32>::new());
-        let Some(table) = self.tables.get(pool) else { return whole(String::new()) };
-        for (at, column) in table.columns.iter().enumerate() {
-            // Where there are several ways, the one that comes furthest.
-            let alone = ways.iter().map(|way| self.obstacle_alone(way, pool, table, at, column));
-            let furthest = alone.reduce(|a, b| if a.is_none() || b.is_none() { None } else { a.max(b) }).flatten();
-            let topology = in_domains.iter().find(|(columns, _)| !columns.contains(at)).map(|(_, reason)| *reason);
-            match furthest.map(|(_, reason)| reason).or_else(|| topology.map(str::to_owned)) {
-                None => open += 1,
-                Some(reason) => *counts.entry(reason).or_default() += 1,
-            }
-        }
-        let mut reasons: Vec<Refusal> = counts.into_iter().map(|(reason, count)| Refusal { reason, count }).collect();
-        reasons.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.reason.cmp(&b.reason)));
-        let but_for = |waived: Waived| {
-            let is_open = |at: &usize| {
-                let column = table.columns.get(*at);
-                let is_waived = |way| column.map(|c| self.obstacle_but_for(Some(waived), way, pool, table, *at, c));
-                in_domains.iter().all(|(columns, _)| columns.contains(*at))
-                    && ways.iter().any(|way| is_waived(way) == Some(None))
-            };
-            (0..n_columns).filter(is_open).collect::<Vec<usize>>()
-        };
-        let (mut smaller, mut raised) = (None, None);
-        if open == 0 {
-            smaller = ways.first().and_then(|way| smaller_of(self.cluster, table, way, &but_for(Waived::Requests)));
-            raised = self.raised(pool, &but_for(Waived::Limits));
-        }
-        Considered { node_pool: pool, offerings, open, reasons, smaller, raised }
-    }
-
+impl World<'_> {
     // The limits that the column needs which needs least beyond them, in shares of the limits.
-    fn raised(&self, pool: usize, columns: &[usize]) -> Option<Raised> {
-        let definition = self.cluster.node_pools.get(pool)?;
-        let (used, nodes) = self.state.pool_use(pool)?;
-        let needs = |column: usize| {
-            let capacity = self.capacity(pool, column)?;
+    fn raised(self, pool: PoolId, columns: &[ColumnId]) -> Option<Raised> {
+        let definition = self.tables.definition(pool)?;
+        let (used, nodes) = self.ledger.state.pool_use(pool)?;
+        let needs = |column: ColumnId| {
+            let capacity = self.tables.capacity(pool, column)?;
             let nodes = i64::try_from(nodes).unwrap_or(i64::MAX).saturating_add(1);
             let of_nodes = definition.node_limit.map(|limit| (None, i64::from(limit), nodes));
             let of_resources = definition.limits.iter().filter(|(resource, _)| capacity.get(*resource) > 0);
@@ -146,27 +97,81 @@ impl Planner<'_> {
         let offerings = u32::try_from(all.iter().filter(fits).count()).unwrap_or(u32::MAX);
         Some(Raised { limits, offerings })
     }
+}
 
-    // By topology key: the columns whose nodes would be in a domain that is open to a pod now.
-    fn columns_in_open_domains(&mut self, prepared: &Prepared<'_>, pool: usize) -> Vec<(FixedBitSet, &'static str)> {
-        let mut found = Vec::new();
-        for (key, constraints) in &prepared.demand.keyed {
-            let names = self.domain_names(constraints);
-            let domains = self.domains_of(names.clone(), constraints);
-            let Some(table) = self.tables.get(pool) else { break };
-            let mut columns = FixedBitSet::with_capacity(table.columns.len());
-            if table.open.get(*key).is_some() {
-                // The value is chosen when the node is launched.
-                columns.insert_range(..);
-            }
-            for name in names.iter().enumerate().filter(|(at, _)| domains.allows(*at)).map(|(_, name)| name) {
-                let of_value = table.values(*key).iter().filter(|(value, _)| value == name);
-                of_value.for_each(|(_, set)| columns.union_with(set));
-            }
-            found.push((columns, reasons::topology(constraints)));
-        }
-        found
+fn considered(world: World<'_>, domains: &mut KnownDomains, ways: &[Prepared<'_>], pool: PoolId) -> Considered {
+    let table = world.tables.table(pool);
+    let n_columns = table.columns.len();
+    let offerings = u32::try_from(n_columns).unwrap_or(u32::MAX);
+    let whole = |reason: String| {
+        let reasons = vec![Refusal { reason, count: 0 }];
+        Considered { node_pool: pool.index(), offerings, open: 0, reasons, smaller: None, raised: None }
+    };
+    let Some((definition, demand)) = world.tables.definition(pool).zip(ways.first().map(|way| &way.demand)) else {
+        return whole(String::new());
+    };
+    if let Some(refusal) = &definition.refusal {
+        return whole(refusal.clone());
     }
+    if n_columns == 0 {
+        return whole("no instance type meets its requirements".to_owned());
+    }
+    if let Some(taint) = reasons::pool_taint(world.tables.cluster, definition, demand) {
+        return whole(taint);
+    }
+    let in_domains = ways.first().map(|way| columns_in_open_domains(world, domains, way, pool)).unwrap_or_default();
+    let (mut open, mut counts) = (0, BTreeMap::<String, u32>::new());
+    for (at, _) in table.with_ids() {
+        // Where there are several ways, the one that comes furthest.
+        let alone = ways.iter().map(|way| world.obstacle_alone(way, pool, at));
+        let furthest = alone.reduce(|a, b| if a.is_none() || b.is_none() { None } else { a.max(b) }).flatten();
+        let topology = in_domains.iter().find(|(columns, _)| !columns.contains(at.index())).map(|(_, reason)| *reason);
+        match furthest.map(|(_, reason)| reason).or_else(|| topology.map(str::to_owned)) {
+            None => open += 1,
+            Some(reason) => *counts.entry(reason).or_default() += 1,
+        }
+    }
+    let mut reasons: Vec<Refusal> = counts.into_iter().map(|(reason, count)| Refusal { reason, count }).collect();
+    reasons.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.reason.cmp(&b.reason)));
+    let but_for = |waived: Waived| {
+        let is_open = |&at: &ColumnId| {
+            let is_waived = |way| world.obstacle_but_for(Some(waived), way, pool, at).is_none();
+            in_domains.iter().all(|(columns, _)| columns.contains(at.index())) && ways.iter().any(is_waived)
+        };
+        table.with_ids().map(|(at, _)| at).filter(is_open).collect::<Vec<ColumnId>>()
+    };
+    let (mut smaller, mut raised) = (None, None);
+    if open == 0 {
+        smaller = ways.first().and_then(|way| smaller_of(world.tables.cluster, table, way, &but_for(Waived::Requests)));
+        raised = world.raised(pool, &but_for(Waived::Limits));
+    }
+    Considered { node_pool: pool.index(), offerings, open, reasons, smaller, raised }
+}
+
+// By topology key: the columns whose nodes would be in a domain that is open to a pod now.
+fn columns_in_open_domains(
+    world: World<'_>,
+    domains: &mut KnownDomains,
+    prepared: &Prepared<'_>,
+    pool: PoolId,
+) -> Vec<(FixedBitSet, &'static str)> {
+    let mut found = Vec::new();
+    for (key, constraints) in &prepared.demand.keyed {
+        let names = domains.names(world, constraints);
+        let of_key = domains.loads(world, names.clone(), constraints);
+        let table = world.tables.table(pool);
+        let mut columns = FixedBitSet::with_capacity(table.columns.len());
+        if table.open.get(*key).is_some() {
+            // The value is chosen when the node is launched.
+            columns.insert_range(..);
+        }
+        for name in names.iter().enumerate().filter(|(at, _)| of_key.allows(*at)).map(|(_, name)| name) {
+            let of_value = table.values(*key).iter().filter(|(value, _)| value == name);
+            of_value.for_each(|(_, set)| columns.union_with(set));
+        }
+        found.push((columns, reasons::topology(constraints)));
+    }
+    found
 }
 
 /// The room that is nearest to holding a pod: it lacks the least share of what the pod requests; of such it is the cheapest,
@@ -187,9 +192,9 @@ pub fn nearest_room<'a, T>(
 }
 
 // What the pod may request at most where least is lacking, in shares of what it requests.
-fn smaller_of(cluster: &Cluster, table: &ColumnTable, way: &Prepared<'_>, columns: &[usize]) -> Option<Smaller> {
+fn smaller_of(cluster: &Cluster, table: &ColumnTable, way: &Prepared<'_>, columns: &[ColumnId]) -> Option<Smaller> {
     let asked = || way.asked.iter().copied().filter(|(id, need)| *id != ResourceId::PODS && *need > 0);
-    let columns = || columns.iter().filter_map(|&at| table.columns.get(at));
+    let columns = || columns.iter().map(|&at| table.column(at));
     let name = |column: &Column| {
         let of_type = cluster.instance_types.get(column.instance_type as usize);
         of_type.map_or("", |known| cluster.symbols.text(known.name))

@@ -1,60 +1,40 @@
 //! The domains that topology constraints look at.
 
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use berth_model::{Cluster, ColumnTable, Counter, CounterId, NodeFilter, NodePool, Sym, Universe};
+use berth_model::{ColumnTable, Constraint, CounterId, Sym};
+use berth_scheduling::topology::Domains;
 use berth_scheduling::{Passage, filter_admits_node, launch_passages};
-use fixedbitset::FixedBitSet;
+use rustc_hash::FxHashSet;
 
-use crate::limits::is_within_limits;
-use crate::planner::Planner;
+use crate::launch_domains::values;
+use crate::ledger::{Chosen, Ledger};
+use crate::tables::Tables;
+use crate::world::World;
 
-/// Packings at most until the domains that pods chose are those that spreads counted with.
-const ROUNDS: usize = 4;
+/// The domains that were asked for. Those that pods chose are among them, so they are forgotten with [`Ledger::chosen`]; the
+/// rest follows from the cluster and the options alone.
+#[derive(Debug)]
+pub(crate) struct KnownDomains {
+    /// By counter: the domains that its nodes may have, in order of name.
+    by_counter: Vec<Option<Rc<[Sym]>>>,
+}
 
-impl Planner<'_> {
-    /// Packs; where pods chose a value that no NodePool names (`NotIn`, `Exists`, bounds), their nodes are a domain
-    /// that earlier pods should have been spread over: packs again, knowing it.
-    pub(crate) fn pack_over_domains(&mut self) {
-        self.forget_chosen();
-        if !self.has_open_domains() {
-            self.pack_once();
-            return;
-        }
-        for round in 1..=ROUNDS {
-            let mark = self.state.mark();
-            self.pack_once();
-            let is_settled = !self.note_chosen();
-            if !is_settled && round < ROUNDS {
-                self.state.rollback(mark);
-            }
-            self.state.forget(mark);
-            if is_settled {
-                return;
-            }
-        }
-    }
-
+impl Tables<'_> {
     /// Whether there are counters on a label whose values no NodePool names.
     pub(crate) fn has_open_domains(&self) -> bool {
         let is_open = |key: Sym| {
-            let mut asked = self.tables.iter().filter_map(|table| table.open.get(key));
+            let mut asked = self.columns.iter().filter_map(|table| table.open.get(key));
             asked.any(|requirement| requirement.finite_values().is_none())
         };
         self.universe.counters.iter().any(|counter| is_open(counter.key))
     }
+}
 
-    fn forget_chosen(&mut self) {
-        if !self.chosen.is_empty() {
-            self.chosen.clear();
-            self.domains.fill(None);
-        }
-    }
-
-    // Whether some planned node has a domain that was not known yet.
-    fn note_chosen(&mut self) -> bool {
-        let mut keys: Vec<Sym> = self.universe.counters.iter().map(|counter| counter.key).collect();
+impl Ledger {
+    /// Notes the domains that planned nodes have and no NodePool names. Whether some were not known yet.
+    pub(crate) fn note_chosen(&mut self, tables: &Tables<'_>) -> bool {
+        let mut keys: Vec<Sym> = tables.universe.counters.iter().map(|counter| counter.key).collect();
         keys.sort_unstable();
         keys.dedup();
         let before = self.chosen.len();
@@ -64,112 +44,96 @@ impl Planner<'_> {
                 let is_free = |table: &ColumnTable| {
                     table.open.get(key).is_some_and(|requirement| requirement.finite_values().is_none())
                 };
-                if let Some(value) = value.filter(|_| self.tables.get(bin.pool).is_some_and(is_free))
-                    && !self.chosen.contains(&(bin.pool, key, value))
-                {
-                    self.chosen.push((bin.pool, key, value));
+                let Some(value) = value.filter(|_| is_free(tables.table(bin.pool))) else { continue };
+                let chosen = Chosen { pool: bin.pool, key, value };
+                if !self.chosen.contains(&chosen) {
+                    self.chosen.push(chosen);
                 }
             }
         }
-        self.domains.fill(None);
         self.chosen.len() > before
+    }
+}
+
+// === impl KnownDomains ===
+
+impl KnownDomains {
+    /// None is known yet.
+    pub(crate) fn new(n_counters: usize) -> Self {
+        KnownDomains { by_counter: vec![None; n_counters] }
+    }
+
+    /// Pods have chosen others.
+    pub(crate) fn forget(&mut self) {
+        self.by_counter.fill(None);
     }
 
     /// The domains that nodes of a counter's filter may have: those of existing nodes and of what pools may launch.
-    pub(crate) fn domains(&mut self, counter: CounterId) -> Rc<[Sym]> {
-        if let Some(Some(known)) = self.domains.get(counter.index()) {
+    pub(crate) fn of(&mut self, world: World<'_>, counter: CounterId) -> Rc<[Sym]> {
+        if let Some(Some(known)) = self.by_counter.get(counter.index()) {
             return Rc::clone(known);
         }
-        let Some(definition) = self.universe.counter(counter) else { return Rc::from([]) };
+        let Some(definition) = world.tables.universe.counter(counter) else { return Rc::from([]) };
         let filter = definition.filter;
         let mut found: Vec<Sym> = Vec::new();
-        for node in &self.cluster.nodes {
-            let admits = filter.and_then(|filter| self.universe.filters.get(filter as usize));
-            if admits.is_none_or(|filter| filter_admits_node(self.cluster, node, filter)) {
+        for node in &world.tables.cluster.nodes {
+            let admits = filter.and_then(|filter| world.tables.universe.filters.get(filter as usize));
+            if admits.is_none_or(|filter| filter_admits_node(world.tables.cluster, node, filter)) {
                 found.extend(node.labels.get(definition.key));
             }
         }
-        let filters = self.launch_filters.get(counter.index()).map_or(&[][..], Vec::as_slice);
-        for (index, (pool, table)) in self.cluster.node_pools.iter().zip(&*self.tables).enumerate() {
+        let filters = world.tables.launch_filters.get(counter.index()).map_or(&[][..], Vec::as_slice);
+        for (id, table) in world.tables.by_pool() {
+            let Some(pool) = world.tables.definition(id) else { continue };
             if pool.refusal.is_some() {
                 continue;
             }
-            let of_filter = |id: u32| self.passages.get(id as usize).and_then(|of_pools| of_pools.get(index));
+            let of_filter =
+                |filter: u32| world.tables.passages.get(filter as usize).and_then(|of_pools| of_pools.get(id.index()));
             let passages = filter.and_then(of_filter);
             if filters.is_empty() {
-                found.extend(values(self.cluster, (pool, table), definition.key, None));
+                found.extend(values(world.tables.cluster, (pool, table), definition.key, None));
             }
-            for &id in filters {
-                let filter = self.universe.filters.get(id as usize).filter(|filter| !filter.places.is_empty());
-                let own = filter.map(|filter| launch_passages(self.cluster, pool, table, filter));
-                let ways = own.as_ref().or_else(|| of_filter(id));
-                found.extend(values(self.cluster, (pool, table), definition.key, ways.map(Vec::as_slice)));
+            for &of in filters {
+                let filter = world.tables.universe.filters.get(of as usize).filter(|filter| !filter.places.is_empty());
+                let own = filter.map(|filter| launch_passages(world.tables.cluster, pool, table, filter));
+                let ways = own.as_ref().or_else(|| of_filter(of));
+                found.extend(values(world.tables.cluster, (pool, table), definition.key, ways.map(Vec::as_slice)));
             }
-            let is_chosen = |&(pool, key, value): &(usize, Sym, Sym)| {
-                let passes = |way: &Passage| way.open.get(key).is_none_or(|r| r.has(value, &self.cluster.symbols));
-                (pool, key) == (index, definition.key) && passages.is_none_or(|ways| ways.iter().any(passes))
+            let is_chosen = |&&Chosen { pool, key, value }: &&Chosen| {
+                let passes =
+                    |way: &Passage| way.open.get(key).is_none_or(|r| r.has(value, &world.tables.cluster.symbols));
+                (pool, key) == (id, definition.key) && passages.is_none_or(|ways| ways.iter().any(passes))
             };
-            found.extend(self.chosen.iter().filter(|chosen| is_chosen(chosen)).map(|(_, _, value)| *value));
+            found.extend(world.ledger.chosen.iter().filter(is_chosen).map(|chosen| chosen.value));
         }
-        found.sort_by_key(|&sym| self.cluster.symbols.text(sym));
+        found.sort_by_key(|&sym| world.tables.cluster.symbols.text(sym));
         found.dedup();
         let domains: Rc<[Sym]> = Rc::from(found);
-        if let Some(slot) = self.domains.get_mut(counter.index()) {
+        if let Some(slot) = self.by_counter.get_mut(counter.index()) {
             *slot = Some(Rc::clone(&domains));
         }
         domains
     }
-}
 
-/// By counter: the filters of nodes in whose domains pods are spread, by index; none for all nodes. Beside its own these are those of
-/// pods that it counts and that differ in where their volumes can be: a domain that one of them may be launched in is one for all.
-pub(crate) fn launch_filters(universe: &Universe) -> Vec<Vec<u32>> {
-    let with_volumes = |counter: &Counter| {
-        let id = counter.filter?;
-        let filter = universe.filters.get(id as usize).filter(|filter| !filter.places.is_empty())?;
-        let NodeFilter { node_selector, required_terms, tolerations, keys, places: _ } = filter;
-        Some((id, (counter.key, counter.selector, node_selector, required_terms, tolerations, keys)))
-    };
-    let mut alike: BTreeMap<_, Vec<u32>> = BTreeMap::new();
-    for (id, group) in universe.counters.iter().filter_map(with_volumes) {
-        alike.entry(group).or_default().push(id);
+    /// The domains of these names, with the pods that constraints count there.
+    pub(crate) fn loads(&mut self, world: World<'_>, names: Vec<Sym>, constraints: &[Constraint]) -> Domains {
+        let eligible: Vec<(CounterId, FxHashSet<Sym>)> =
+            constraints.iter().map(|c| (c.counter(), self.of(world, c.counter()).iter().copied().collect())).collect();
+        Domains::new(&world.ledger.state, names, constraints, |counter, name| {
+            eligible.iter().any(|(known, names)| *known == counter && names.contains(&name))
+        })
     }
-    for filters in alike.values_mut() {
-        filters.sort_unstable();
-        filters.dedup();
+
+    /// Every domain of a key that the constraints look at, by name.
+    pub(crate) fn names(&mut self, world: World<'_>, constraints: &[Constraint]) -> Vec<Sym> {
+        let mut names: Vec<Sym> = Vec::new();
+        for constraint in constraints {
+            names.extend(self.of(world, constraint.counter()).iter());
+            names.extend(world.ledger.state.domains(constraint.counter()).map(|(name, _)| name));
+        }
+        names.sort_by_key(|&name| world.tables.cluster.symbols.text(name));
+        names.dedup();
+        names
     }
-    let of_counter = |counter: &Counter| match with_volumes(counter) {
-        Some((_, group)) => alike.get(&group).cloned().unwrap_or_default(),
-        None => counter.filter.into_iter().collect(),
-    };
-    universe.counters.iter().map(of_counter).collect()
-}
-
-/// The values of a label that nodes of a table have which pass a filter and could be launched.
-pub(crate) fn values<'a>(
-    cluster: &'a Cluster,
-    (pool, table): (&'a NodePool, &'a ColumnTable),
-    key: Sym,
-    passages: Option<&'a [Passage]>,
-) -> impl Iterator<Item = Sym> {
-    let is_live = move |at: usize| is_live(cluster, (pool, table), at, passages);
-    let has_live = move |columns: &FixedBitSet| columns.ones().any(is_live);
-    let decided = table.values(key).iter().filter(move |(_, columns)| has_live(columns)).map(|(value, _)| *value);
-    // A pool that nothing may be launched from is in no domain at all.
-    let is_open = move || (0..table.columns.len()).any(is_live);
-    let open = table.open.get(key).and_then(|requirement| requirement.finite_values()).filter(|_| is_open());
-    decided.chain(open.into_iter().flatten().copied())
-}
-
-/// Whether there is an instance of a column, the limits of its pool hold one more, and it passes a filter.
-pub(crate) fn is_live(
-    cluster: &Cluster,
-    (pool, table): (&NodePool, &ColumnTable),
-    at: usize,
-    passages: Option<&[Passage]>,
-) -> bool {
-    let slots = table.columns.get(at).and_then(|column| column.slots);
-    passages.is_none_or(|ways| ways.iter().any(|way| way.columns.contains(at)))
-        && slots.is_none_or(|slot| cluster.slots.get(slot.index()).is_some_and(|slots| slots.free > 0))
-        && is_within_limits(cluster, (pool, table), at)
 }

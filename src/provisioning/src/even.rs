@@ -3,11 +3,16 @@
 //! Each pod goes where least is, measured by the share of it. Pods in order of size, each to the value with least, never
 //! have a value above the mean before its last pod: an even split that exists for pods that may go anywhere is found.
 
-use berth_model::{Column, Money, Sym};
+use berth_model::{Column, ColumnId, Money, Sym};
 
-use crate::planner::Planner;
+use crate::caches::Caches;
+use crate::ledger::Ledger;
+use crate::max_share::ShareKey;
+use crate::packing::Packing;
 use crate::prepared::Prepared;
-use crate::shares::ShareKey;
+use crate::shares::CellId;
+use crate::tables::Tables;
+use crate::world::World;
 
 /// Combinations of values that are looked at, at most.
 const MOST_COMBINATIONS: usize = 256;
@@ -17,71 +22,11 @@ const MOST_PARTS: u32 = 1024;
 /// Where pods may go: the labels that pin them there, and what a node there counts for in shares.
 struct Combination {
     pins: Vec<(Sym, Sym)>,
-    cells: Vec<u32>,
+    cells: Vec<CellId>,
     price: Money,
 }
 
-impl Planner<'_> {
-    /// Places up to `count` pods of a demand without topology keys, each where its shares are used least; returns how
-    /// many.
-    pub(crate) fn place_evenly(&mut self, prepared: &Prepared<'_>, count: u32) -> u32 {
-        let mut open = self.combinations(prepared);
-        if open.len() < 2 || open.len() > MOST_COMBINATIONS || !prepared.spec.volumes.exclusive_claims.is_empty() {
-            return self.fill(prepared, count, &[]);
-        }
-        // What finds room on nodes that exist is no part of what is shared out.
-        let mut left = count;
-        left -= {
-            let scope = prepared.scope(self, &[]);
-            self.fill_nodes(&scope, left)
-        };
-        while left > 0 && !open.is_empty() {
-            let parts = self.parts(prepared, &open, left);
-            let mut is_full = vec![false; open.len()];
-            for ((combination, part), is_full) in open.iter().zip(parts).zip(&mut is_full) {
-                let placed = if part == 0 { 0 } else { self.fill(prepared, part, &combination.pins) };
-                left -= placed;
-                *is_full = placed < part;
-            }
-            let mut is_full = is_full.into_iter();
-            open.retain(|_| is_full.next() == Some(false));
-        }
-        count - left
-    }
-
-    // The combinations that admit a demand, the cheapest first.
-    fn combinations(&self, prepared: &Prepared<'_>) -> Vec<Combination> {
-        let keys = self.share_keys();
-        let mut found: Vec<Combination> = Vec::new();
-        for (pool, (table, admission)) in self.tables.iter().zip(&prepared.admissions).enumerate() {
-            let Some(admission) = admission else { continue };
-            let mut columns = admission.columns.clone();
-            table.keep_fitting(&mut columns, prepared.requests);
-            for at in columns.ones() {
-                let Some(column) = table.columns.get(at) else { continue };
-                let pins: Option<Vec<(Sym, Sym)>> = keys.iter().map(|&key| self.value_of(key, column)).collect();
-                let Some(pins) = pins else { continue };
-                if let Some(known) = found.iter_mut().find(|known| known.pins == pins) {
-                    known.price = known.price.min(column.price);
-                } else {
-                    let cells = self.shares.cells_of(pool, at).to_vec();
-                    found.push(Combination { pins, cells, price: column.price });
-                }
-                if found.len() > MOST_COMBINATIONS {
-                    return found;
-                }
-            }
-        }
-        found.retain(|combination| combination.cells.iter().all(|cell| self.shares.share_of(*cell) > 0));
-        found.sort_by_key(|combination| combination.price);
-        found
-    }
-
-    /// How many combinations of values of shares admit a demand.
-    pub(crate) fn n_combinations(&self, prepared: &Prepared<'_>) -> usize {
-        self.combinations(prepared).len()
-    }
-
+impl Tables<'_> {
     fn share_keys(&self) -> Vec<ShareKey> {
         let mut keys: Vec<ShareKey> = self.options.max_shares.iter().map(|share| share.key).collect();
         keys.sort_unstable();
@@ -99,18 +44,53 @@ impl Planner<'_> {
             ShareKey::CapacityType => (known.capacity_type, self.cluster.symbols.get(column.capacity_type.name())?),
         })
     }
+}
+
+impl World<'_> {
+    // The combinations that admit a demand, the cheapest first.
+    fn combinations(self, prepared: &Prepared<'_>) -> Vec<Combination> {
+        let keys = self.tables.share_keys();
+        let mut found: Vec<Combination> = Vec::new();
+        for ((pool, table), admission) in self.tables.by_pool().zip(&prepared.admissions) {
+            let Some(admission) = admission else { continue };
+            let mut columns = admission.columns.clone();
+            table.keep_fitting(&mut columns, prepared.requests);
+            for at in ColumnId::of(&columns) {
+                let column = table.column(at);
+                let pins: Option<Vec<(Sym, Sym)>> = keys.iter().map(|&key| self.tables.value_of(key, column)).collect();
+                let Some(pins) = pins else { continue };
+                if let Some(known) = found.iter_mut().find(|known| known.pins == pins) {
+                    known.price = known.price.min(column.price);
+                } else {
+                    let cells = self.tables.shares.cells_of(pool, at).to_vec();
+                    found.push(Combination { pins, cells, price: column.price });
+                }
+                if found.len() > MOST_COMBINATIONS {
+                    return found;
+                }
+            }
+        }
+        found.retain(|combination| combination.cells.iter().all(|cell| self.share_of(*cell) > 0));
+        found.sort_by_key(|combination| combination.price);
+        found
+    }
+
+    /// How many combinations of values of shares admit a demand.
+    pub(crate) fn n_combinations(self, prepared: &Prepared<'_>) -> usize {
+        self.combinations(prepared).len()
+    }
 
     // How many pods each combination gets: part after part to the one whose fullest share is the least full.
-    fn parts(&self, prepared: &Prepared<'_>, open: &[Combination], count: u32) -> Vec<u32> {
+    fn parts(self, prepared: &Prepared<'_>, open: &[Combination], count: u32) -> Vec<u32> {
         let mut parts = vec![0_u32; open.len()];
         let mut loads = self.loads_of_shares();
-        let weight = i128::from(self.shares.weight(prepared.demand.class));
+        let weight = i128::from(self.tables.shares.weight(prepared.demand.class));
         let at_once = count.div_ceil(MOST_PARTS).max(1);
         let mut left = count;
         while left > 0 {
             let pods = at_once.min(left);
             let fullness = |combination: &Combination| {
-                let of_cell = |cell: &u32| self.shares.fullness(*cell, loads.get(*cell as usize).copied().unwrap_or(0));
+                let of_cell = |cell: &CellId| self.fullness(*cell, loads.get(cell.index()).copied().unwrap_or(0));
                 combination.cells.iter().map(of_cell).max().unwrap_or(0)
             };
             let Some((at, best)) = open.iter().enumerate().min_by_key(|(at, combination)| (fullness(combination), *at))
@@ -118,7 +98,7 @@ impl Planner<'_> {
                 break;
             };
             for &cell in &best.cells {
-                if let Some(load) = loads.get_mut(cell as usize) {
+                if let Some(load) = loads.get_mut(cell.index()) {
                     *load += weight * i128::from(pods);
                 }
             }
@@ -129,21 +109,59 @@ impl Planner<'_> {
         }
         parts
     }
+}
+
+impl Packing<'_, '_> {
+    /// Places up to `count` pods of a demand without topology keys, each where its shares are used least; returns how
+    /// many.
+    pub(crate) fn place_evenly(
+        &self,
+        ledger: &mut Ledger,
+        caches: &mut Caches<'_>,
+        prepared: &Prepared<'_>,
+        count: u32,
+    ) -> u32 {
+        let mut open = self.world(ledger).combinations(prepared);
+        if open.len() < 2 || open.len() > MOST_COMBINATIONS || !prepared.spec.volumes.exclusive_claims.is_empty() {
+            return self.fill(ledger, caches, prepared, count, &[]);
+        }
+        // What finds room on nodes that exist is no part of what is shared out.
+        let mut left = count;
+        left -= {
+            let scope = prepared.scope(self.tables, &[]);
+            ledger.fill_nodes(self.tables, &scope, left)
+        };
+        while left > 0 && !open.is_empty() {
+            let parts = self.world(ledger).parts(prepared, &open, left);
+            let mut is_full = vec![false; open.len()];
+            for ((combination, part), is_full) in open.iter().zip(parts).zip(&mut is_full) {
+                let placed = if part == 0 { 0 } else { self.fill(ledger, caches, prepared, part, &combination.pins) };
+                left -= placed;
+                *is_full = placed < part;
+            }
+            let mut is_full = is_full.into_iter();
+            open.retain(|_| is_full.next() == Some(false));
+        }
+        count - left
+    }
 
     /// How full the shares of a label's value are, for the strategy that shares out evenly; the same for all under
     /// others.
-    pub(crate) fn fullness_of(&self, key: Sym, value: Sym) -> i128 {
+    pub(crate) fn fullness_of(&self, ledger: &Ledger, key: Sym, value: Sym) -> i128 {
         if !self.strategy.splits_evenly {
             return 0;
         }
-        let known = &self.cluster.well_known;
+        let known = &self.tables.cluster.well_known;
         let is_key = |of: ShareKey| match of {
             ShareKey::Zone => known.zone == key,
             ShareKey::InstanceType => known.instance_type == key,
             ShareKey::CapacityType => known.capacity_type == key,
         };
-        let loads = self.loads_of_shares();
-        let cells = self.shares.cells_that(|of, named| is_key(of) && named == Some(value));
-        cells.map(|cell| self.shares.fullness(cell, loads.get(cell as usize).copied().unwrap_or(0))).max().unwrap_or(0)
+        let loads = self.world(ledger).loads_of_shares();
+        let cells = self.tables.shares.cells_that(|of, named| is_key(of) && named == Some(value));
+        cells
+            .map(|cell| self.world(ledger).fullness(cell, loads.get(cell.index()).copied().unwrap_or(0)))
+            .max()
+            .unwrap_or(0)
     }
 }

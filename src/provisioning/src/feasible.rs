@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use berth_model::{Cluster, ColumnTable, MemberKind, PodSpec, ResourceId, Sym};
 
-use crate::Options;
-use crate::shares::{ALL, ShareKey, weight_of_cpu};
+use crate::max_share::{ALL, ShareKey, weight_of_cpu};
+use crate::options::Options;
 
 /// Shares of one key that cannot hold what is pending, however it is packed.
 #[derive(Clone, Debug, PartialEq, Eq)]

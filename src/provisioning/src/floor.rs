@@ -4,6 +4,7 @@
 //! at least what the requests on them weigh. That is a feasible dual solution of the fractional packing; a grid of
 //! directions gives enough of them.
 
+mod choices;
 mod cover;
 
 use std::rc::Rc;
@@ -14,18 +15,16 @@ use berth_scheduling::{admit, demands};
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 
-use crate::Options;
-use crate::bound::below;
+use self::choices::{Weights, float};
+use crate::below::below;
 use crate::launchable::Launching;
+use crate::options::Options;
 
 /// Parts into which a direction is split among resources, by how many resources there are; more resources, fewer parts.
 const PARTS: [u32; 6] = [0, 1, 16, 10, 6, 4];
 
 /// Resources beyond which directions have one or two of them.
 const MANY_RESOURCES: usize = 5;
-
-/// What a resource weighs, by position: dollars for each unit of it.
-type Weights = Vec<(ResourceId, f64)>;
 
 /// Bounds what pods cost at least, should nodes be launched for them.
 #[derive(Debug)]
@@ -40,7 +39,7 @@ pub struct Floor<'a> {
     groups: Vec<Vec<FixedBitSet>>,
     group_ids: FxHashMap<Vec<FixedBitSet>, u32>,
     weights: FxHashMap<Vec<u32>, Vec<Weights>>,
-    choices: FxHashMap<cover::Key, Rc<cover::Choices>>,
+    choices: FxHashMap<choices::Key, Rc<choices::Choices>>,
 }
 
 /// Which columns count as there, and by which price.
@@ -167,9 +166,9 @@ impl<'a> Floor<'a> {
         }
         let mut alone: Option<Money> = None;
         for (table, admitted) in self.tables.iter().zip(&mut admitted) {
-            for (at, column) in table.columns.iter().enumerate() {
-                if admitted.contains(at) && !self.is_there(column) {
-                    admitted.set(at, false);
+            for (at, column) in table.with_ids() {
+                if admitted.contains(at.index()) && !self.is_there(column) {
+                    admitted.set(at.index(), false);
                 }
             }
             let mut fitting = admitted.clone();
@@ -262,11 +261,6 @@ impl<'a> Floor<'a> {
 
 fn weigh(weights: &[(ResourceId, f64)], amounts: &Resources) -> f64 {
     weights.iter().map(|&(resource, weight)| weight * float(amounts.get(resource).max(0))).sum()
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a bound is rounded down by more than that")]
-fn float(amount: i64) -> f64 {
-    amount as f64
 }
 
 /// All ways to split a number of parts among `n` resources; for many resources each alone, and each two half and half.

@@ -1,6 +1,6 @@
 //! The columns worth a look when a new node is opened, and a quick search among them.
 
-use berth_model::{ColumnTable, Resources};
+use berth_model::{ColumnId, ColumnTable, Resources};
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
@@ -11,7 +11,7 @@ const BLOCK: usize = 32;
 /// Of a set of columns, cheapest first, those that no cheaper one matches in room: the best by cost is among them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Frontier {
-    pub(crate) columns: Vec<usize>,
+    pub(crate) columns: Vec<ColumnId>,
     prices: Vec<f64>,
     /// By resource, each column's room.
     rooms: Vec<Vec<f64>>,
@@ -21,10 +21,10 @@ impl Frontier {
     /// `keeps_all` leaves dominated columns in, where limits or minValues may rule out what dominates them; `keeps_places`
     /// also a type's dearer zones and capacity types, where shares may rule out the cheapest.
     pub(crate) fn new(table: &ColumnTable, columns: &FixedBitSet, keeps_all: bool, keeps_places: bool) -> Self {
-        let mut kept: Vec<usize> = Vec::new();
+        let mut kept: Vec<ColumnId> = Vec::new();
         let mut seen: FxHashSet<(u32, &Resources)> = FxHashSet::default();
-        for at in columns.ones() {
-            let Some(column) = table.columns.get(at) else { continue };
+        for at in ColumnId::of(columns) {
+            let column = table.column(at);
             // A finite supply may run out, so it stands in for nothing else.
             let is_finite = column.slots.is_some();
             if !is_finite && !keeps_places && !seen.insert((column.instance_type, &column.room)) {
@@ -33,20 +33,20 @@ impl Frontier {
             let is_dominated = !keeps_all
                 && kept
                     .iter()
-                    .filter_map(|&known| table.columns.get(known))
+                    .map(|&known| table.column(known))
                     .any(|known| known.slots.is_none() && column.room.fits(&known.room));
             if !is_dominated {
                 kept.push(at);
             }
         }
-        let of = |at: &usize| table.columns.get(*at);
-        let n_resources = kept.iter().filter_map(of).map(|column| column.room.amounts().len()).max().unwrap_or(0);
+        let of = |at: &ColumnId| table.column(*at);
+        let n_resources = kept.iter().map(of).map(|column| column.room.amounts().len()).max().unwrap_or(0);
         let room = |resource: usize| {
-            let amounts = kept.iter().filter_map(of);
+            let amounts = kept.iter().map(of);
             amounts.map(|column| float(column.room.amounts().get(resource).copied().unwrap_or(0))).collect()
         };
         Frontier {
-            prices: kept.iter().filter_map(of).map(|column| column.price.dollars()).collect(),
+            prices: kept.iter().map(of).map(|column| column.price.dollars()).collect(),
             rooms: (0..n_resources).map(room).collect(),
             columns: kept,
         }
@@ -61,7 +61,7 @@ impl Frontier {
         at_most: u32,
         node_cost: f64,
         pods: &mut Vec<f64>,
-        out: &mut Vec<usize>,
+        out: &mut Vec<ColumnId>,
     ) {
         pods.clear();
         pods.resize(self.columns.len(), f64::from(at_most));

@@ -2,38 +2,44 @@
 
 use berth_model::Resources;
 
-use crate::planner::Planner;
-use crate::portfolio::Strategy;
+use crate::caches::Caches;
+use crate::ledger::Ledger;
+use crate::packing::Packing;
+use crate::strategy::Strategy;
+use crate::tables::Tables;
 
-impl Planner<'_> {
-    /// Lets who is left over join nodes that have this much more room than their pods leave, by entry of the solution's
-    /// claims. Whether anybody does.
-    pub(crate) fn fill_given_back(&mut self, given: &[Resources]) -> bool {
-        let n_left = |planner: &Self| planner.tally.left.iter().map(|(_, count)| u64::from(*count)).sum::<u64>();
-        let before = n_left(self);
-        let planned = self.state.bins().iter().enumerate().filter(|(_, bin)| bin.nodes > 0);
-        let planned: Vec<usize> = planned.map(|(index, _)| index).collect();
-        for (index, given) in planned.into_iter().zip(given) {
-            let Some(bin) = self.state.bins().get(index) else { continue };
-            let (planned, mut used, mut slack) = (bin.planned, bin.used.clone(), bin.slack.clone());
-            used.subtract(given);
-            slack.add(given);
-            self.state.set_bin_room(index, planned, used, slack);
-        }
-        self.strategy = Strategy { only_joins: true, ..Strategy::default() };
-        self.pack_left();
-        // A node is launched for all that its pods request: Reservations come before their owners.
-        for index in 0..self.state.bins().len() {
-            let Some(bin) = self.state.bins().get(index) else { continue };
-            let (planned, slack) = (bin.planned, bin.slack.clone());
-            let mut used = Resources::new();
-            for (class, count) in &bin.contents {
-                if let Some(class) = self.universe.class(*class) {
-                    used.add_times(&self.spec(class).requests, i64::from(*count));
-                }
-            }
-            self.state.set_bin_room(index, planned, used, slack);
-        }
-        n_left(self) < before
+/// Lets who is left over join nodes that have this much more room than their pods leave, by entry of the solution's
+/// claims. Whether anybody does.
+pub(crate) fn fill_given_back<'a>(
+    tables: &Tables<'a>,
+    ledger: &mut Ledger,
+    caches: &mut Caches<'a>,
+    given: &[Resources],
+) -> bool {
+    let n_left = |ledger: &Ledger| ledger.tally.left.iter().map(|(_, count)| u64::from(*count)).sum::<u64>();
+    let before = n_left(ledger);
+    let planned = ledger.state.bins().iter().enumerate().filter(|(_, bin)| bin.nodes > 0);
+    let planned: Vec<usize> = planned.map(|(index, _)| index).collect();
+    for (index, given) in planned.into_iter().zip(given) {
+        let Some(bin) = ledger.state.bins().get(index) else { continue };
+        let (planned, mut used, mut slack) = (bin.planned, bin.used.clone(), bin.slack.clone());
+        used.subtract(given);
+        slack.add(given);
+        ledger.state.set_bin_room(index, planned, used, slack);
     }
+    let strategy = Strategy { only_joins: true, ..Strategy::default() };
+    Packing { tables, strategy }.pack_left(ledger, caches);
+    // A node is launched for all that its pods request: Reservations come before their owners.
+    for index in 0..ledger.state.bins().len() {
+        let Some(bin) = ledger.state.bins().get(index) else { continue };
+        let (planned, slack) = (bin.planned, bin.slack.clone());
+        let mut used = Resources::new();
+        for (class, count) in &bin.contents {
+            if let Some(class) = tables.universe.class(*class) {
+                used.add_times(&tables.spec(class).requests, i64::from(*count));
+            }
+        }
+        ledger.state.set_bin_room(index, planned, used, slack);
+    }
+    n_left(ledger) < before
 }

@@ -6,8 +6,8 @@ use berth_model::{Cluster, ColumnTable, Constraint, CounterId, NodePool, Sym, Un
 use berth_scheduling::{Launchable, Passage, launch_passages};
 use rustc_hash::FxHashMap;
 
-use crate::domains::{is_live, launch_filters, values};
-use crate::limits::is_within_limits;
+use crate::launch_domains::{is_live, launch_filters, values};
+use crate::pool_limits::is_within_limits;
 
 /// The domains that NodePools could launch nodes in, by spread constraint: a pod that a spread keeps off the nodes that
 /// exist may be the first of a new one.
@@ -38,8 +38,8 @@ impl Launching {
     pub fn within_limits(&self, cluster: &Cluster) -> Vec<bool> {
         let is_limited = |pool: &NodePool| pool.node_limit.is_some() || !pool.limits.is_empty();
         let limited = cluster.node_pools.iter().zip(&*self.tables).filter(|(pool, _)| is_limited(pool));
-        let kinds = limited
-            .flat_map(|of_pool| (0..of_pool.1.columns.len()).map(move |at| is_within_limits(cluster, of_pool, at)));
+        let kinds =
+            limited.flat_map(|of_pool| of_pool.1.with_ids().map(move |(at, _)| is_within_limits(cluster, of_pool, at)));
         kinds.collect()
     }
 }
@@ -80,7 +80,7 @@ fn of_tables(cluster: &Cluster, universe: &Universe, tables: &[ColumnTable]) -> 
         if key == cluster.well_known.hostname {
             let mut of_all = with_ways().flat_map(|(of_pool, ways)| {
                 let ways = ways.map(Vec::as_slice);
-                (0..of_pool.1.columns.len()).map(move |at| is_live(cluster, of_pool, at, ways))
+                of_pool.1.with_ids().map(move |(at, _)| is_live(cluster, of_pool, at, ways))
             });
             if of_all.any(|is_live| is_live) {
                 launchable.hosts.insert(counter);

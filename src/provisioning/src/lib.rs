@@ -12,9 +12,13 @@
 //! ```
 
 mod accelerators;
+mod below;
 mod bound;
+mod buy;
+mod caches;
 mod claims;
 mod combinations;
+mod commit;
 mod consider;
 mod domains;
 mod even;
@@ -24,37 +28,56 @@ mod fill_nodes;
 mod floor;
 mod frontier;
 mod given_back;
+mod home;
 mod join;
+mod launch_domains;
 mod launchable;
+mod ledger;
 mod limits;
+mod listing;
 mod matching;
+mod max_share;
+mod min_values;
 mod options;
+mod pack;
+mod packing;
+mod pin;
 mod place;
 mod planner;
+mod pool_limits;
 mod portfolio;
 mod prepared;
 mod refusals;
+mod restriction_costs;
 mod restrictions;
+mod rounds;
+mod score;
 mod search;
+mod share_tally;
 mod shares;
 mod shrink;
 mod slots;
 mod solution;
 mod sparing;
+mod strategy;
+mod tables;
+mod taken;
 mod trials;
+mod within_shares;
+mod world;
 
 use berth_model::{Cluster, Resources, Universe};
 
 pub use berth_packing::StopReason;
-pub use bound::Bound;
 pub use consider::{Considered, Raised, Smaller, consider, nearest_room};
 pub use feasible::{InfeasibleShares, check_shares};
 pub use floor::Floor;
 pub use launchable::{Launching, launchable};
+pub use max_share::{MaxShare, ShareKey, ValueShare};
 pub use options::{Effort, Options};
 pub use restrictions::{Restricted, Restriction, RestrictionCost};
-pub use shares::{MaxShare, ShareKey, Taken, ValueShare};
-pub use solution::{Came, Claims, NodePlan, Refusal, Solution, Unschedulable};
+pub use solution::{Bound, Came, Claims, NodePlan, Refusal, Solution, Unschedulable};
+pub use taken::Taken;
 pub use trials::{NewNodes, Trials};
 
 /// Plans a cluster: which pods and Reservations go where, and which nodes are launched for them.
@@ -78,9 +101,9 @@ pub fn solve_giving_back(
 ) -> (Universe, Solution) {
     let universe = Universe::new(cluster);
     let mut planner = planner::Planner::of(cluster, &universe, options, launching);
-    let fresh = options.bound.then(|| planner.state.mark());
-    planner.pack_best(options.effort);
-    let made = restrictions::Made::of(&planner);
+    let fresh = options.bound.then(|| planner.ledger.state.mark());
+    let search = planner.pack_best(options.effort);
+    let made = restriction_costs::Made::of(planner.world());
     let mut solution = planner.solution();
     if !solution.unschedulable.is_empty() {
         let given = gives_back(cluster, &universe, &solution);
@@ -88,8 +111,8 @@ pub fn solve_giving_back(
             solution = planner.solution();
         }
     }
-    solution.search = planner.stop;
+    solution.search = search;
     solution.bound = fresh.map(|fresh| planner.bound(fresh));
-    solution.restrictions = restrictions::restricted(cluster, &universe, options, &made);
+    solution.restrictions = restriction_costs::restricted(cluster, &universe, options, &made);
     (universe, solution)
 }

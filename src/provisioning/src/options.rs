@@ -2,7 +2,7 @@
 
 use berth_model::Money;
 
-use crate::shares::MaxShare;
+use crate::max_share::MaxShare;
 
 /// How much work a solve does. Budgets are counts of work, never of time: the same input gives the same plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,100 +1,27 @@
-//! The state of a solve, and the order in which classes are packed.
+//! A solve: what it reads, what it changes, and what it keeps.
 
-use std::cell::{OnceCell, RefCell};
-use std::rc::Rc;
-use std::sync::Arc;
+use berth_model::{Cluster, Mark, Resources, Universe};
+use berth_packing::StopReason;
 
-use berth_model::{
-    ClassId, Cluster, ColumnTable, Constraint, MemberKind, Money, PodClass, PodSpec, Requirement, ResourceId,
-    Resources, Snapshot, Sym, Universe,
-};
-use berth_scheduling::{Demand, NodeTables, Passage, demands, filter_passages};
-use fixedbitset::FixedBitSet;
-use rustc_hash::FxHashMap;
-
-use crate::Options;
+use crate::bound::bound;
+use crate::caches::Caches;
+use crate::given_back::fill_given_back;
 use crate::launchable::Launching;
-use crate::prepared::Prepared;
+use crate::ledger::Ledger;
+use crate::options::{Effort, Options};
+use crate::portfolio::pack_best;
+use crate::solution::{Bound, Solution};
+use crate::tables::Tables;
+use crate::world::World;
 
-/// Everything a solve needs at hand.
+/// A solve. Functions over these three decide; each takes what it needs of them.
 pub(crate) struct Planner<'a> {
-    pub(crate) cluster: &'a Cluster,
-    pub(crate) universe: &'a Universe,
-    pub(crate) options: &'a Options,
-    /// By NodePool.
-    pub(crate) tables: Arc<[ColumnTable]>,
-    pub(crate) state: Snapshot,
-    /// What a solve reads of the nodes that exist.
-    pub(crate) node_tables: NodeTables<'a>,
-    /// Which types are kept for which pods.
-    pub(crate) accelerators: crate::accelerators::Accelerators,
-    /// How much of the plan may be where.
-    pub(crate) shares: crate::shares::Shares,
-    /// By NodePool and resource: the most that a type of its has.
-    pub(crate) largest: Vec<Resources>,
-    /// Pools of equal weight together, heaviest first.
-    pub(crate) pools_by_weight: Rc<[Vec<usize>]>,
-    /// Whether any pool has reserved columns.
-    pub(crate) has_reserved: bool,
-    /// By filter and NodePool: the ways in which nodes pass.
-    pub(crate) passages: Vec<Vec<Vec<Passage>>>,
-    /// See [`launch_filters`](crate::domains::launch_filters).
-    pub(crate) launch_filters: Vec<Vec<u32>>,
-    /// Nodes alike in labels (the hostname aside) and taints have one kind.
-    pub(crate) node_kinds: Vec<u32>,
-    /// Requests of the pods that are still to be packed.
-    pub(crate) remaining: Resources,
-    /// How this packing goes about it.
-    pub(crate) strategy: crate::portfolio::Strategy,
-    /// Per counter: the domains that its nodes may have, in order of name.
-    pub(crate) domains: Vec<Option<Rc<[Sym]>>>,
-    /// NodePool, key and value of domains that only nodes of this plan have, as pods chose the value.
-    pub(crate) chosen: Vec<(usize, Sym, Sym)>,
-    /// What this packing placed and left.
-    pub(crate) tally: Tally,
-    /// Why the last search for a cheaper plan stopped, if there was one.
-    pub(crate) stop: Option<berth_packing::StopReason>,
-    /// What was worked out once and may be asked again.
+    pub(crate) tables: Tables<'a>,
+    pub(crate) ledger: Ledger,
     pub(crate) caches: Caches<'a>,
 }
 
-/// What a packing placed and left. Goes back with the snapshot where a packing is undone.
-#[derive(Clone, Default)]
-pub(crate) struct Tally {
-    /// By class: how many were not placed, with the demand that was tried last.
-    pub(crate) left: Vec<(ClassId, u32)>,
-    /// By class: under which demand, and which way of admitting it, its pods were placed; `None` under several.
-    pub(crate) placed_as: FxHashMap<ClassId, Option<(usize, usize)>>,
-    /// Preferences given up, over all pods placed.
-    pub(crate) relaxations: u64,
-}
-
-/// What follows from the cluster and the options alone, so no packing makes it stale.
-#[derive(Default)]
-pub(crate) struct Caches<'a> {
-    /// The columns that are no dearer than any with as much room, by pool and admitted columns.
-    pub(crate) frontiers: FxHashMap<(usize, FixedBitSet), Rc<crate::frontier::Frontier>>,
-    /// Nodes whose claims could list what minValues asks for within limits, or not.
-    pub(crate) listings: RefCell<crate::claims::Listings>,
-    /// By class: the weight of the heaviest NodePool that may take it on paid capacity.
-    pub(crate) heaviest: FxHashMap<ClassId, u32>,
-    /// By class, where there are no nodes: how its pods may be asked for.
-    prepared: FxHashMap<ClassId, Rc<[Asking<'a>]>>,
-    /// Room for intermediate numbers of [`crate::frontier::Frontier::candidates`].
-    pub(crate) scratch: Vec<f64>,
-}
-
-/// A class with some of its preferences, and the ways in which pools admit that.
-pub(crate) struct Asking<'a> {
-    demand: Demand,
-    ways: OnceCell<Vec<Prepared<'a>>>,
-}
-
-impl<'a> Asking<'a> {
-    pub(crate) fn ways(&self, planner: &Planner<'a>) -> &[Prepared<'a>] {
-        self.ways.get_or_init(|| Prepared::alternatives(planner, &self.demand))
-    }
-}
+// === impl Planner ===
 
 impl<'a> Planner<'a> {
     pub(crate) fn new(cluster: &'a Cluster, universe: &'a Universe, options: &'a Options) -> Self {
@@ -108,276 +35,31 @@ impl<'a> Planner<'a> {
         options: &'a Options,
         launching: &Launching,
     ) -> Self {
-        let tables = Arc::clone(&launching.tables);
-        let node_tables = NodeTables::new(cluster, universe);
-        let state = node_tables.snapshot();
-        let pools = || cluster.node_pools.iter().zip(&*tables);
-        let passages = universe
-            .filters
-            .iter()
-            .map(|filter| pools().map(|(pool, table)| filter_passages(cluster, pool, table, filter)).collect())
-            .collect();
-        Planner {
-            largest: tables.iter().map(|table| crate::limits::largest(cluster, table)).collect(),
-            accelerators: crate::accelerators::Accelerators::new(cluster, universe, &tables, options),
-            shares: crate::shares::Shares::new(cluster, universe, &tables, options),
-            cluster,
-            universe,
-            options,
-            state,
-            node_tables,
-            pools_by_weight: pools_by_weight(cluster).into(),
-            has_reserved: tables.iter().any(|table| !table.reserved.is_clear()),
-            passages,
-            launch_filters: crate::domains::launch_filters(universe),
-            node_kinds: node_kinds(cluster),
-            remaining: Resources::new(),
-            strategy: crate::portfolio::Strategy::default(),
-            domains: vec![None; universe.counters.len()],
-            chosen: Vec::new(),
-            tally: Tally::default(),
-            stop: None,
-            caches: Caches::default(),
-            tables,
-        }
+        let tables = Tables::new(cluster, universe, options, launching);
+        Planner { ledger: Ledger::new(&tables), caches: Caches::new(&tables), tables }
     }
 
-    /// Packs every class: those of higher priority first, then Reservations before pods, then those that only
-    /// reserved capacity can take, then by size. What fails for want of another class's pods is tried again.
-    pub(crate) fn pack(&mut self) {
-        let mut order: Vec<ClassId> = self.pending().map(|(id, _)| id).collect();
-        for (id, class) in self.pending().collect::<Vec<_>>() {
-            let spec = self.spec(class);
-            self.remaining.add_times(&spec.requests, i64::from(class.count));
-            if spec.refusal.is_some() {
-                order.retain(|&other| other != id);
-                self.tally.left.push((id, class.count));
-            }
-        }
-        self.pack_in_order(
-            order.into_iter().map(|id| (id, self.universe.class(id).map_or(0, |class| class.count))).collect(),
-        );
+    pub(crate) fn world(&self) -> World<'_> {
+        World::new(&self.tables, &self.ledger)
     }
 
-    /// Packs what was left over, where it finds room now.
-    pub(crate) fn pack_left(&mut self) {
-        let is_refused =
-            |planner: &Self, id| planner.universe.class(id).is_none_or(|class| planner.spec(class).refusal.is_some());
-        let left = std::mem::take(&mut self.tally.left);
-        let (refused, waiting): (Vec<_>, Vec<_>) = left.into_iter().partition(|&(id, _)| is_refused(self, id));
-        self.tally.left = refused;
-        self.pack_in_order(waiting);
+    /// See [`pack_best`].
+    pub(crate) fn pack_best(&mut self, effort: Effort) -> Option<StopReason> {
+        pack_best(&self.tables, &mut self.ledger, &mut self.caches, effort)
     }
 
-    pub(crate) fn pack_in_order(&mut self, mut waiting: Vec<(ClassId, u32)>) {
-        let keys: FxHashMap<ClassId, _> = waiting.iter().map(|&(id, _)| (id, self.order_key(id))).collect();
-        loop {
-            waiting.sort_by(|(a, _), (b, _)| keys.get(a).cmp(&keys.get(b)));
-            let (mut failed, mut progressed) = (Vec::new(), false);
-            let is_one_level = |&(a, _): &_, &(b, _): &_| self.priority_of(a) == self.priority_of(b);
-            let levels: Vec<Vec<_>> = waiting.chunk_by(is_one_level).map(<[_]>::to_vec).collect();
-            for level in levels {
-                progressed |= self.pack_level(level, &mut failed);
-            }
-            if failed.is_empty() || !progressed {
-                self.tally.left.extend(failed);
-                self.tally.left.sort_unstable();
-                return;
-            }
-            waiting = failed;
-        }
+    /// See [`fill_given_back`].
+    pub(crate) fn fill_given_back(&mut self, given: &[Resources]) -> bool {
+        fill_given_back(&self.tables, &mut self.ledger, &mut self.caches, given)
     }
 
-    // Classes of one priority. Those that want another's pods are tried again before a lower priority takes the room that
-    // is left. Whether any pod was placed.
-    fn pack_level(&mut self, mut level: Vec<(ClassId, u32)>, failed: &mut Vec<(ClassId, u32)>) -> bool {
-        let mut progressed = false;
-        loop {
-            let (mut again, mut progressed_now) = (Vec::new(), false);
-            for (id, count) in level {
-                let placed = self.place_class(id, count);
-                progressed_now |= placed > 0;
-                let Some(class) = self.universe.class(id) else { continue };
-                self.remaining.add_times(&self.spec(class).requests, -i64::from(placed));
-                if placed < count {
-                    let wants_others = class.required.iter().any(|one| !matches!(one, Constraint::AntiAffinity { .. }));
-                    if wants_others { &mut again } else { &mut *failed }.push((id, count - placed));
-                }
-            }
-            progressed |= progressed_now;
-            if again.is_empty() || !progressed_now {
-                failed.append(&mut again);
-                return progressed;
-            }
-            level = again;
-        }
+    /// See [`World::solution`].
+    pub(crate) fn solution(&mut self) -> Solution {
+        World::new(&self.tables, &self.ledger).solution(&mut self.caches.domains)
     }
 
-    fn priority_of(&self, id: ClassId) -> i32 {
-        let spec = self.universe.class(id).map(|class| self.spec(class));
-        spec.filter(|_| !self.strategy.ignores_priority).map_or(0, |spec| spec.priority)
+    /// See [`bound`].
+    pub(crate) fn bound(&mut self, fresh: Mark) -> Bound {
+        bound(&self.tables, &mut self.ledger, &mut self.caches.domains, fresh)
     }
-
-    // Places as many as possible with all preferences, the rest with ever fewer.
-    fn place_class(&mut self, id: ClassId, count: u32) -> u32 {
-        let mut placed = 0;
-        let all = self.askings(id);
-        let first = if self.strategy.drops_preferences { all.len().saturating_sub(1) } else { 0 };
-        for asking in all.iter().skip(first) {
-            for (way, prepared) in asking.ways(self).iter().enumerate() {
-                let more = self.place(prepared, count - placed);
-                if more > 0 {
-                    let placed_as = (prepared.demand.relaxed, way);
-                    let known = self.tally.placed_as.entry(id).or_insert(Some(placed_as));
-                    *known = known.filter(|known| *known == placed_as);
-                }
-                placed += more;
-                self.tally.relaxations += u64::from(more) * prepared.demand.relaxed as u64;
-                if placed == count {
-                    return placed;
-                }
-            }
-        }
-        placed
-    }
-
-    // From all preferences to none. They are kept where there are no nodes, of which each would list those that admit it.
-    pub(crate) fn askings(&mut self, id: ClassId) -> Rc<[Asking<'a>]> {
-        if let Some(known) = self.caches.prepared.get(&id) {
-            return Rc::clone(known);
-        }
-        let demands = demands(self.cluster, self.universe, id).into_iter();
-        let askings: Rc<[Asking<'a>]> = demands.map(|demand| Asking { demand, ways: OnceCell::new() }).collect();
-        if self.cluster.nodes.is_empty() {
-            self.caches.prepared.insert(id, Rc::clone(&askings));
-        }
-        askings
-    }
-
-    fn pending(&self) -> impl Iterator<Item = (ClassId, &'a PodClass)> + use<'a> {
-        let classes = self.universe.classes.iter().enumerate();
-        classes
-            .filter(|(_, class)| class.count > 0)
-            .map(|(index, class)| (ClassId(u32::try_from(index).unwrap_or(u32::MAX)), class))
-    }
-
-    pub(crate) fn spec(&self, class: &PodClass) -> &'a PodSpec {
-        static EMPTY: std::sync::OnceLock<PodSpec> = std::sync::OnceLock::new();
-        self.cluster.spec(class.spec).unwrap_or_else(|| EMPTY.get_or_init(PodSpec::default))
-    }
-
-    fn order_key(&self, id: ClassId) -> impl Ord + use<> {
-        use std::cmp::Reverse;
-        let Some(class) = self.universe.class(id) else {
-            return (Reverse(0), MemberKind::Pod, (false, false), (false, Money::ZERO, 0), false, Reverse((0, 0)), id);
-        };
-        let spec = self.spec(class);
-        let reserved = Requirement::value(self.cluster.well_known.reserved);
-        let asks_reserved = |terms: &berth_model::Requirements| {
-            terms.get(self.cluster.well_known.capacity_type).is_some_and(|r| *r == reserved)
-        };
-        let only_reserved = asks_reserved(&spec.node_selector)
-            || (!spec.required_terms.is_empty() && spec.required_terms.iter().all(asks_reserved));
-        let size = if self.strategy.by_share {
-            let of = |(resource, amount): (ResourceId, i64)| {
-                i128::from(amount) * 1_000_000_000 / i128::from(self.remaining.get(resource).max(1))
-            };
-            (spec.requests.iter().map(of).max().unwrap_or(0), 0)
-        } else {
-            (i128::from(spec.requests.get(ResourceId::CPU)), spec.requests.get(ResourceId::MEMORY))
-        };
-        let has_devices = spec.requests.amounts().len() > 3;
-        let priority = self.priority_of(id);
-        let admitting = if self.strategy.constrained_first { self.n_admitting(id) } else { 0 };
-        let counts_self = |constraint: &Constraint| match *constraint {
-            Constraint::Spread { counts_self, .. } | Constraint::Affinity { counts_self, .. } => counts_self,
-            Constraint::AntiAffinity { .. } => false,
-        };
-        let is_free = self.strategy.topology_first && !class.required.iter().any(counts_self);
-        let only_reserved = only_reserved && !self.strategy.topology_first;
-        // Who must be in every zone finds none that has its share.
-        let is_spread = |constraint: &Constraint| {
-            let key = self.universe.counter(constraint.counter()).map(|counter| counter.key);
-            matches!(constraint, Constraint::Spread { .. }) && key != Some(self.cluster.well_known.hostname)
-        };
-        let admitting = match (self.strategy.topology_first, self.shares.is_empty()) {
-            (true, false) => usize::from(!class.required.iter().any(is_spread)),
-            _ => admitting,
-        };
-        let of_limits = if self.strategy.spares_limits { self.least_of_limits(id) } else { Money::ZERO };
-        let first = (is_free, of_limits, admitting);
-        // An even split needs the smallest pods last, whatever else they ask for.
-        let by_size = self.strategy.splits_evenly && !self.strategy.topology_first;
-        let (only_reserved, has_devices) = (only_reserved || by_size, has_devices || by_size);
-        // Room was made for those that are nominated: it is theirs before equals come.
-        let is_free_to_choose = spec.nominated_node.is_none();
-        let held = (is_free_to_choose, !only_reserved);
-        (Reverse(priority), class.kind, held, first, !has_devices, Reverse(size), id)
-    }
-
-    /// The weight of the heaviest NodePool that has a paid column for a class, preferences aside.
-    pub(crate) fn heaviest(&mut self, id: ClassId) -> u32 {
-        if let Some(&known) = self.caches.heaviest.get(&id) {
-            return known;
-        }
-        let mut heaviest = 0;
-        if let Some(demand) = demands(self.cluster, self.universe, id).pop() {
-            for prepared in Prepared::alternatives(self, &demand) {
-                let pools = self.cluster.node_pools.iter().zip(&*self.tables).zip(&prepared.admissions);
-                for ((pool, table), admission) in pools {
-                    let Some(mut columns) = admission.as_ref().map(|admission| admission.columns.clone()) else {
-                        continue;
-                    };
-                    table.keep_fitting(&mut columns, prepared.requests);
-                    columns.difference_with(&table.reserved);
-                    if !columns.is_clear() {
-                        heaviest = heaviest.max(pool.weight);
-                    }
-                }
-            }
-        }
-        self.caches.heaviest.insert(id, heaviest);
-        heaviest
-    }
-
-    // How many columns and nodes admit a class, resources of an empty node included; for an even split, how many values
-    // of shares.
-    fn n_admitting(&self, id: ClassId) -> usize {
-        let Some(demand) = demands(self.cluster, self.universe, id).into_iter().next() else { return 0 };
-        let prepared = Prepared::new(self, &demand);
-        if self.strategy.splits_evenly {
-            return self.n_combinations(&prepared);
-        }
-        let columns = prepared.admissions.iter().zip(&*self.tables).map(|(admission, table)| {
-            let Some(mut columns) = admission.as_ref().map(|admission| admission.columns.clone()) else { return 0 };
-            table.keep_fitting(&mut columns, prepared.requests);
-            columns.count_ones(..)
-        });
-        columns.sum::<usize>() + prepared.nodes(self).len()
-    }
-}
-
-fn pools_by_weight(cluster: &Cluster) -> Vec<Vec<usize>> {
-    let mut by_weight: std::collections::BTreeMap<std::cmp::Reverse<u32>, Vec<usize>> =
-        std::collections::BTreeMap::new();
-    for (index, pool) in cluster.node_pools.iter().enumerate().filter(|(_, pool)| pool.refusal.is_none()) {
-        by_weight.entry(std::cmp::Reverse(pool.weight)).or_default().push(index);
-    }
-    by_weight.into_values().collect()
-}
-
-fn node_kinds(cluster: &Cluster) -> Vec<u32> {
-    type Kind<'a> = (Vec<(Sym, Sym)>, &'a berth_model::Requirements, &'a [berth_model::Taint]);
-    let mut ids: FxHashMap<Kind<'_>, u32> = FxHashMap::default();
-    let kind = |node: &'_ berth_model::Node| {
-        node.labels.iter().filter(|(key, _)| *key != cluster.well_known.hostname).collect::<Vec<_>>()
-    };
-    cluster
-        .nodes
-        .iter()
-        .map(|node| {
-            let next = u32::try_from(ids.len()).unwrap_or(u32::MAX);
-            *ids.entry((kind(node), &node.open, &node.taints[..])).or_insert(next)
-        })
-        .collect()
 }

@@ -4,62 +4,29 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use berth_model::{ClassId, Mark, Money};
+use berth_model::{Mark, Money};
 
+use crate::caches::Caches;
+use crate::ledger::Ledger;
+use crate::max_share::ALL;
 use crate::options::Effort;
-use crate::planner::{Planner, Tally};
-use crate::shares::ALL;
-
-/// How classes are ordered and how room is bought.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "independent habits, each on or off")]
-pub(crate) struct Strategy {
-    /// Order classes by their largest share of all that is asked for, rather than by CPU and memory.
-    pub(crate) by_share: bool,
-    /// Never plan a larger type for a node that is planned already.
-    pub(crate) never_grows: bool,
-    /// Order classes by how few columns and nodes admit them, the fewest first.
-    pub(crate) constrained_first: bool,
-    /// Of slots, open the one that takes most pods, rather than the one with the least list price a pod.
-    pub(crate) large_slots_first: bool,
-    /// Open slots for those alone who find no room that is paid for. Tried only where nodes cost something beyond their price:
-    /// then a slot is not free.
-    pub(crate) slots_last: bool,
-    /// Order classes without regard to priority. Kept only if no priority loses a pod by it.
-    pub(crate) ignores_priority: bool,
-    /// Give up all preferences from the start. Kept only if it places more pods.
-    pub(crate) drops_preferences: bool,
-    /// Order classes that have topology constraints on themselves before others, which may count for these.
-    pub(crate) topology_first: bool,
-    /// Open nodes that have room for pods which must join them, too.
-    pub(crate) leaves_room: bool,
-    /// Price a new node by all pods that may still come to share it, rather than by the class's own.
-    pub(crate) shares_with_later: bool,
-    /// Buy room by what it takes of NodePool limits, rather than by its price, and order classes by how much of them the
-    /// smallest node takes that holds a pod. Tried only where limits leave pods out.
-    pub(crate) spares_limits: bool,
-    /// Where limits are spared, order classes by how much of them a pod takes, not a node.
-    pub(crate) frugal_first: bool,
-    /// Open no nodes, and ask none that exist: pods join planned ones.
-    pub(crate) only_joins: bool,
-    /// Share pods out evenly over the values that shares are of. Tried only where shares may leave pods out.
-    pub(crate) splits_evenly: bool,
-}
+use crate::packing::Packing;
+use crate::score::{self, Score};
+use crate::search::search;
+use crate::shrink::shrink;
+use crate::slots::match_slots;
+use crate::strategy::Strategy;
+use crate::tables::Tables;
+use crate::world::World;
+use berth_packing::StopReason;
 
 /// Classes packed at most by [`Effort::Default`] and [`Effort::High`], over all strategies.
 const DEFAULT_BUDGET: usize = 600;
 const HIGH_BUDGET: usize = 12_000;
 
-/// Packings with a whole that is just what was packed before, until it is taken for much less.
-const PATIENT_ROUNDS: u32 = 8;
-
 /// Classes up to which smaller shares are tried where shares leave pods out, and up to which all whole percents are.
 const MOST_CLASSES_TIGHTENED: usize = 64;
 const MOST_CLASSES_BY_PERCENT: usize = 16;
-
-/// What plans are compared by, the first difference deciding: pods left over by priority, pods in lighter pools,
-/// preferences given up, cost, list price of the slots used, nodes.
-type Score = (BTreeMap<Reverse<i32>, u64>, u64, u64, i128, i128, u64);
 
 /// The packings of so many classes that [`Effort::Default`] tries, limits and shares aside.
 pub(crate) fn strategies_for(n_classes: usize) -> impl Iterator<Item = Strategy> {
@@ -94,257 +61,210 @@ fn strategies() -> [Strategy; 19] {
     ]
 }
 
-impl Planner<'_> {
-    /// Packs by the best of the strategies that the effort's budget of work allows, then packs new nodes anew by the
-    /// search above them.
-    pub(crate) fn pack_best(&mut self, effort: Effort) {
-        if effort != Effort::High {
-            return self.pack_at(effort);
-        }
-        // What more search finds may break what the packing program does not see, as spreads, and a search that begins with
-        // the plan of another ends near it. So neither begins with the other's, and the better one stands.
-        let start = self.state.mark();
-        self.pack_at(Effort::Default);
-        let by_default = self.score();
-        self.state.rollback(start);
-        self.pack_at(Effort::High);
-        if self.score() > by_default {
-            self.state.rollback(start);
-            self.pack_at(Effort::Default);
-        }
-        self.state.forget(start);
+/// Packs by the best of the strategies that the effort's budget of work allows, then packs new nodes anew by the
+/// search above them. Why the last search stopped, if there was one.
+pub(crate) fn pack_best<'a>(
+    tables: &Tables<'a>,
+    ledger: &mut Ledger,
+    caches: &mut Caches<'a>,
+    effort: Effort,
+) -> Option<StopReason> {
+    if effort != Effort::High {
+        return pack_at(tables, ledger, caches, effort);
     }
-
-    fn pack_at(&mut self, effort: Effort) {
-        if self.shares.is_empty() {
-            self.pack_by_best_strategy(effort);
-        } else {
-            self.pack_within_shares_or_tighter(effort);
-        }
-        if effort == Effort::Low {
-            return;
-        }
-        if self.tally.left.iter().any(|&(class, _)| self.may_want_what_others_took(class)) {
-            self.pack_anew(effort, true);
-        }
-        self.pack_anew(effort, false);
+    // What more search finds may break what the packing program does not see, as spreads, and a search that begins with
+    // the plan of another ends near it. So neither begins with the other's, and the better one stands.
+    let start = ledger.state.mark();
+    let mut stop = pack_at(tables, ledger, caches, Effort::Default);
+    let by_default = score::score(tables, ledger, caches);
+    ledger.state.rollback(start);
+    stop = pack_at(tables, ledger, caches, Effort::High).or(stop);
+    if score::score(tables, ledger, caches) > by_default {
+        ledger.state.rollback(start);
+        stop = pack_at(tables, ledger, caches, Effort::Default).or(stop);
     }
+    ledger.state.forget(start);
+    stop
+}
 
-    // The search's plan is kept if it is better: where it was to place what has no place, if it places more.
-    pub(crate) fn pack_anew(&mut self, effort: Effort, with_left: bool) {
-        let (before, mark) = (self.score(), self.state.mark());
-        let tally = self.tally.clone();
-        let is_better = self.search(effort, with_left) && {
-            self.shrink();
-            self.fill_with_left();
-            self.shrink();
-            self.match_slots();
-            self.shrink();
-            // What a claim may list depends on what all others of its pool leave of limits.
-            let score = self.score();
-            (if with_left { score.0 < before.0 } else { score < before })
-                && self.keeps_shares()
-                && (0..self.tables.len()).all(|pool| self.keeps_lists(pool))
-        };
-        if !is_better {
-            self.state.rollback(mark);
-            self.tally = tally;
-        }
-        self.state.forget(mark);
+fn pack_at<'a>(
+    tables: &Tables<'a>,
+    ledger: &mut Ledger,
+    caches: &mut Caches<'a>,
+    effort: Effort,
+) -> Option<StopReason> {
+    if tables.shares.is_empty() {
+        pack_by_best_strategy(tables, ledger, caches, effort);
+    } else {
+        pack_within_shares_or_tighter(tables, ledger, caches, effort);
     }
-
-    // What has no place may have one now.
-    fn fill_with_left(&mut self) {
-        if self.tally.left.iter().any(|&(class, _)| self.may_want_what_others_took(class)) {
-            self.strategy = Strategy { spares_limits: true, ..Strategy::default() };
-            self.pack_left();
-        }
+    if effort == Effort::Low {
+        return None;
     }
+    let wants_room = ledger.tally.left.iter().any(|&(class, _)| tables.may_want_what_others_took(class));
+    let with_left = if wants_room { pack_anew(tables, ledger, caches, effort, true) } else { None };
+    pack_anew(tables, ledger, caches, effort, false).or(with_left)
+}
 
-    // Where shares leave pods out, a smaller share may leave out fewer, as packings differ: its plan keeps the larger one,
-    // too. All smaller shares of a fixed list are tried with the least effort, so that of two shares on the list the larger
-    // never places fewer.
-    fn pack_within_shares_or_tighter(&mut self, effort: Effort) {
-        let start = self.state.mark();
-        self.pack_by_best_strategy(effort);
-        let n_classes = self.universe.classes.iter().filter(|class| class.count > 0).count();
-        let mut best = (self.score().0, None);
-        let leaves_any = |left: &BTreeMap<Reverse<i32>, u64>| left.values().any(|left| *left > 0);
-        // What no node holds at any share is left out at every share.
-        if leaves_any(&best.0) && n_classes <= MOST_CLASSES_TIGHTENED && self.leaves_what_may_fit() {
-            let largest = self.shares.largest();
-            let by_percent = n_classes <= MOST_CLASSES_BY_PERCENT;
-            for cap in smaller_shares(self.shares.n_values(), by_percent).filter(|cap| *cap < largest) {
-                self.pack_capped(start, cap, Effort::Low);
-                let left = self.score().0;
-                if left < best.0 {
-                    best = (left, Some(cap));
-                    if !leaves_any(&best.0) || !self.leaves_what_may_fit() {
-                        break;
-                    }
-                }
-            }
-            match best.1 {
-                Some(cap) => self.pack_capped(start, cap, Effort::Low),
-                None => self.pack_capped(start, ALL, effort),
-            }
-            self.shares.set_cap(ALL);
-        }
-        self.state.forget(start);
+/// Searches for a plan, which is kept if it is better: where it is to place what has no place, if it places more. Why the
+/// search stopped, if there was one.
+pub(crate) fn pack_anew<'a>(
+    tables: &Tables<'a>,
+    ledger: &mut Ledger,
+    caches: &mut Caches<'a>,
+    effort: Effort,
+    with_left: bool,
+) -> Option<StopReason> {
+    let (before, mark) = (score::score(tables, ledger, caches), ledger.state.mark());
+    let tally = ledger.tally.clone();
+    let found = search(tables, ledger, effort, with_left);
+    let is_better = found.as_ref().is_some_and(|found| found.is_put_in) && {
+        shrink(tables, ledger, &mut caches.listings);
+        fill_with_left(tables, ledger, caches);
+        shrink(tables, ledger, &mut caches.listings);
+        match_slots(tables, ledger, &mut caches.listings);
+        shrink(tables, ledger, &mut caches.listings);
+        // What a claim may list depends on what all others of its pool leave of limits.
+        let score = score::score(tables, ledger, caches);
+        (if with_left { score.left < before.left } else { score < before })
+            && World::new(tables, ledger).keeps_shares()
+            && tables.pools().all(|pool| World::new(tables, ledger).keeps_lists(&mut caches.listings, pool))
+    };
+    if !is_better {
+        ledger.state.rollback(mark);
+        ledger.tally = tally;
     }
+    ledger.state.forget(mark);
+    found.map(|found| found.stop)
+}
 
-    fn pack_capped(&mut self, start: Mark, cap: i128, effort: Effort) {
-        self.state.rollback(start);
-        self.shares.set_cap(cap);
-        self.pack_by_best_strategy(effort);
+// What has no place may have one now.
+fn fill_with_left<'a>(tables: &Tables<'a>, ledger: &mut Ledger, caches: &mut Caches<'a>) {
+    if ledger.tally.left.iter().any(|&(class, _)| tables.may_want_what_others_took(class)) {
+        let strategy = Strategy { spares_limits: true, ..Strategy::default() };
+        Packing { tables, strategy }.pack_left(ledger, caches);
     }
+}
 
-    fn pack_by_best_strategy(&mut self, effort: Effort) {
-        let n_classes = self.universe.classes.iter().filter(|class| class.count > 0).count().max(1);
-        let budget = match effort {
-            Effort::Low => 0,
-            Effort::Default => DEFAULT_BUDGET,
-            Effort::High => HIGH_BUDGET,
-        };
-        let base = Strategy::default();
-        let mut strategies: Vec<Strategy> = strategies().to_vec();
-        // Who may go anywhere must not take the share of those who may not.
-        let least = if self.shares.is_empty() { 1 } else { 3 };
-        if !self.shares.is_empty() {
-            strategies.insert(1, Strategy { topology_first: true, ..base });
-        }
-        if self.has_reserved && self.options.node_cost > Money::ZERO {
-            strategies.insert(least, Strategy { slots_last: true, ..base });
-        }
-        strategies.truncate((budget / n_classes).max(least));
-        let even = if self.shares.is_empty() {
-            Vec::new()
-        } else {
-            let even = Strategy { splits_evenly: true, ..base };
-            vec![
-                even,
-                Strategy { constrained_first: true, ..even },
-                Strategy { topology_first: true, ..even },
-                Strategy { ignores_priority: true, ..even },
-            ]
-        };
-        let sparing = self.sparing_strategies(budget, n_classes);
-        if strategies.len() == 1 && even.is_empty() && sparing.is_empty() {
-            self.pack_by(base);
-            return;
-        }
-        let start = self.state.mark();
-        let mut best: Option<(Score, Strategy)> = None;
-        let (mut current, mut leaves_out) = (Strategy::default(), true);
-        for strategy in strategies.into_iter().chain(even).chain(sparing) {
-            if strategy.spares_limits && !leaves_out {
-                break;
-            }
-            if strategy.splits_evenly && best.as_ref().is_some_and(|(score, _)| score.0.values().all(|left| *left == 0))
-            {
-                continue;
-            }
-            self.state.rollback(start);
-            self.pack_by(strategy);
-            current = strategy;
-            // No more is to be won once one packing leaves out none for limits.
-            leaves_out = leaves_out && self.limits_leave_out();
-            let score = self.score();
-            // A heavier pool is no reason to give preferences up: they say which pools admit a pod at all. Nor do limits
-            // need to be spared but for the pods that they leave out.
-            let is_for_more = strategy.drops_preferences || strategy.spares_limits;
-            let is_better =
-                |(least, _): &(Score, Strategy)| if is_for_more { score.0 < least.0 } else { score < *least };
-            if best.as_ref().is_none_or(is_better) {
-                best = Some((score, strategy));
-            }
-            // One is enough for the least effort, if nothing is left over.
-            if budget == 0 && self.tally.left.is_empty() {
-                break;
-            }
-        }
-        if let Some((_, strategy)) = best.filter(|(_, strategy)| *strategy != current) {
-            self.state.rollback(start);
-            self.pack_by(strategy);
-        }
-        self.state.forget(start);
-    }
-
-    fn pack_by(&mut self, strategy: Strategy) {
-        self.strategy = strategy;
-        if self.shares.is_empty() {
-            self.pack_over_domains();
-        } else {
-            self.pack_within_shares();
-        }
-    }
-
-    // Shares are of the whole, and the whole is known only once all is packed: what goes to existing nodes or nowhere is
-    // no part of it. Packs with ever less of it until the shares are kept; of a whole that is taken for too little they
-    // are always kept, and with next to nothing each value may still have a node.
-    fn pack_within_shares(&mut self) {
-        let mark = self.state.mark();
-        let mut total = self.share_of_pending().max(1);
-        for round in 0.. {
-            self.set_share_total(total);
-            self.pack_over_domains();
-            if self.keeps_shares() {
-                break;
-            }
-            let planned = self.share_of_planned().min(total - 1);
-            total = if round < PATIENT_ROUNDS { planned } else { planned * 3 / 4 }.max(1);
-            self.state.rollback(mark);
-        }
-        self.state.forget(mark);
-    }
-
-    pub(crate) fn pack_once(&mut self) {
-        self.tally = Tally::default();
-        self.remaining = berth_model::Resources::new();
-        self.pack();
-        self.finish_packing();
-    }
-
-    /// The cheapest columns for what was packed, and slots where there are.
-    pub(crate) fn finish_packing(&mut self) {
-        self.shrink();
-        self.match_slots();
-        self.shrink();
-    }
-
-    fn score(&mut self) -> Score {
-        // Every priority is there, so that plans compare count by count.
-        let pending = self.universe.classes.iter().filter(|class| class.count > 0);
-        let mut left: BTreeMap<Reverse<i32>, u64> =
-            pending.map(|class| (Reverse(self.spec(class).priority), 0)).collect();
-        for (id, count) in &self.tally.left {
-            if let Some(class) = self.universe.class(*id) {
-                *left.entry(Reverse(self.spec(class).priority)).or_default() += u64::from(*count);
-            }
-        }
-        let weights = || self.cluster.node_pools.iter().map(|pool| pool.weight);
-        let has_weights = weights().min() != weights().max();
-        let mut on_paid: BTreeMap<(ClassId, u32), u64> = BTreeMap::new();
-        let (mut lighter, mut list_price, mut nodes) = (0_u64, 0_i128, 0_u64);
-        for bin in self.state.bins().iter().filter(|bin| bin.nodes > 0) {
-            nodes += u64::from(bin.nodes);
-            let Some(table) = self.tables.get(bin.pool) else { continue };
-            if table.reserved.contains(bin.planned) {
-                let list = table.columns.get(bin.planned).map_or(0, |column| column.list_price.pico());
-                list_price += list.saturating_mul(i128::from(bin.nodes));
-            } else if has_weights {
-                let weight = self.cluster.node_pools.get(bin.pool).map_or(0, |pool| pool.weight);
-                for &(class, pods) in &bin.contents {
-                    *on_paid.entry((class, weight)).or_default() += u64::from(pods) * u64::from(bin.nodes);
+// Where shares leave pods out, a smaller share may leave out fewer, as packings differ: its plan keeps the larger one,
+// too. All smaller shares of a fixed list are tried with the least effort, so that of two shares on the list the larger
+// never places fewer.
+fn pack_within_shares_or_tighter<'a>(
+    tables: &Tables<'a>,
+    ledger: &mut Ledger,
+    caches: &mut Caches<'a>,
+    effort: Effort,
+) {
+    let start = ledger.state.mark();
+    pack_by_best_strategy(tables, ledger, caches, effort);
+    let n_classes = tables.universe.classes.iter().filter(|class| class.count > 0).count();
+    let mut best = (score::score(tables, ledger, caches).left, None);
+    let leaves_any = |left: &BTreeMap<Reverse<i32>, u64>| left.values().any(|left| *left > 0);
+    // What no node holds at any share is left out at every share.
+    if leaves_any(&best.0) && n_classes <= MOST_CLASSES_TIGHTENED && World::new(tables, ledger).leaves_what_may_fit() {
+        let largest = tables.shares.largest();
+        let by_percent = n_classes <= MOST_CLASSES_BY_PERCENT;
+        for cap in smaller_shares(tables.shares.n_values(), by_percent).filter(|cap| *cap < largest) {
+            pack_capped(tables, ledger, caches, start, cap, Effort::Low);
+            let left = score::score(tables, ledger, caches).left;
+            if left < best.0 {
+                best = (left, Some(cap));
+                if !leaves_any(&best.0) || !World::new(tables, ledger).leaves_what_may_fit() {
+                    break;
                 }
             }
         }
-        // A weight chooses among the pools that may take a pod: who has no choice weighs nothing, on paid nodes or off.
-        for ((class, weight), pods) in on_paid {
-            lighter += u64::from(self.heaviest(class).saturating_sub(weight)) * pods;
+        match best.1 {
+            Some(cap) => pack_capped(tables, ledger, caches, start, cap, Effort::Low),
+            None => pack_capped(tables, ledger, caches, start, ALL, effort),
         }
-        (left, lighter, self.tally.relaxations, self.marginal_cost(), list_price, nodes)
+        ledger.shares.set_cap(ALL);
     }
+    ledger.state.forget(start);
+}
+
+fn pack_capped<'a>(
+    tables: &Tables<'a>,
+    ledger: &mut Ledger,
+    caches: &mut Caches<'a>,
+    start: Mark,
+    cap: i128,
+    effort: Effort,
+) {
+    ledger.state.rollback(start);
+    ledger.shares.set_cap(cap);
+    pack_by_best_strategy(tables, ledger, caches, effort);
+}
+
+fn pack_by_best_strategy<'a>(tables: &Tables<'a>, ledger: &mut Ledger, caches: &mut Caches<'a>, effort: Effort) {
+    let n_classes = tables.universe.classes.iter().filter(|class| class.count > 0).count().max(1);
+    let budget = match effort {
+        Effort::Low => 0,
+        Effort::Default => DEFAULT_BUDGET,
+        Effort::High => HIGH_BUDGET,
+    };
+    let base = Strategy::default();
+    let mut strategies: Vec<Strategy> = strategies().to_vec();
+    // Who may go anywhere must not take the share of those who may not.
+    let least = if tables.shares.is_empty() { 1 } else { 3 };
+    if !tables.shares.is_empty() {
+        strategies.insert(1, Strategy { topology_first: true, ..base });
+    }
+    if tables.has_reserved && tables.options.node_cost > Money::ZERO {
+        strategies.insert(least, Strategy { slots_last: true, ..base });
+    }
+    strategies.truncate((budget / n_classes).max(least));
+    let even = if tables.shares.is_empty() {
+        Vec::new()
+    } else {
+        let even = Strategy { splits_evenly: true, ..base };
+        vec![
+            even,
+            Strategy { constrained_first: true, ..even },
+            Strategy { topology_first: true, ..even },
+            Strategy { ignores_priority: true, ..even },
+        ]
+    };
+    let sparing = tables.sparing_strategies(budget, n_classes);
+    if strategies.len() == 1 && even.is_empty() && sparing.is_empty() {
+        Packing { tables, strategy: base }.pack(ledger, caches);
+        return;
+    }
+    let start = ledger.state.mark();
+    let mut best: Option<(Score, Strategy)> = None;
+    let (mut current, mut leaves_out) = (Strategy::default(), true);
+    for strategy in strategies.into_iter().chain(even).chain(sparing) {
+        if strategy.spares_limits && !leaves_out {
+            break;
+        }
+        if strategy.splits_evenly && best.as_ref().is_some_and(|(score, _)| score.left.values().all(|left| *left == 0))
+        {
+            continue;
+        }
+        ledger.state.rollback(start);
+        Packing { tables, strategy }.pack(ledger, caches);
+        current = strategy;
+        // No more is to be won once one packing leaves out none for limits.
+        leaves_out = leaves_out && World::new(tables, ledger).limits_leave_out();
+        let score = score::score(tables, ledger, caches);
+        // A heavier pool is no reason to give preferences up: they say which pools admit a pod at all. Nor do limits
+        // need to be spared but for the pods that they leave out.
+        let is_for_more = strategy.drops_preferences || strategy.spares_limits;
+        let is_better =
+            |(least, _): &(Score, Strategy)| if is_for_more { score.left < least.left } else { score < *least };
+        if best.as_ref().is_none_or(is_better) {
+            best = Some((score, strategy));
+        }
+        // One is enough for the least effort, if nothing is left over.
+        if budget == 0 && ledger.tally.left.is_empty() {
+            break;
+        }
+    }
+    if let Some((_, strategy)) = best.filter(|(_, strategy)| *strategy != current) {
+        ledger.state.rollback(start);
+        Packing { tables, strategy }.pack(ledger, caches);
+    }
+    ledger.state.forget(start);
 }
 
 // The shares that are tried below the one asked for, the largest first: each whole percent down to just below an even

@@ -3,12 +3,12 @@
 use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 
-use berth_model::{PodSpec, Requirement, Requirements, ResourceId, Resources, Sym};
+use berth_model::{PodSpec, PoolId, Requirement, Requirements, ResourceId, Resources, Sym};
 use berth_scheduling::{Admission, Demand, admit, admits_node};
 use rustc_hash::FxHashMap;
 
 use crate::frontier::Frontier;
-use crate::planner::Planner;
+use crate::tables::Tables;
 
 /// A demand, what each pool admits of it, and the nodes that admit it.
 pub(crate) struct Prepared<'a> {
@@ -33,17 +33,17 @@ pub(crate) type Pins = [(Sym, Sym)];
 
 impl<'a> Prepared<'a> {
     /// The demand with the first way in which each pool admits it.
-    pub(crate) fn new(planner: &Planner<'a>, demand: &Demand) -> Self {
-        let mut all = Self::alternatives(planner, demand);
+    pub(crate) fn new(tables: &Tables<'a>, demand: &Demand) -> Self {
+        let mut all = Self::alternatives(tables, demand);
         all.swap_remove(0)
     }
 
     /// The demand, once for each way in which pools admit it; at least once.
-    pub(crate) fn alternatives(planner: &Planner<'a>, demand: &Demand) -> Vec<Self> {
+    pub(crate) fn alternatives(tables: &Tables<'a>, demand: &Demand) -> Vec<Self> {
         static EMPTY: std::sync::OnceLock<PodSpec> = std::sync::OnceLock::new();
-        let cluster = planner.cluster;
+        let cluster = tables.cluster;
         let spec = cluster.spec(demand.spec).unwrap_or_else(|| EMPTY.get_or_init(PodSpec::default));
-        let pools = cluster.node_pools.iter().zip(&*planner.tables);
+        let pools = cluster.node_pools.iter().zip(&*tables.columns);
         let mut ways: Vec<_> = pools.map(|(pool, table)| admit(cluster, pool, table, demand).into_iter()).collect();
         let mut out = Vec::new();
         loop {
@@ -65,18 +65,18 @@ impl<'a> Prepared<'a> {
     }
 
     /// The nodes whose labels and taints admit the demand, in the cluster's order.
-    pub(crate) fn nodes(&self, planner: &Planner<'_>) -> &[usize] {
-        self.all_nodes(planner)
+    pub(crate) fn nodes(&self, tables: &Tables<'_>) -> &[usize] {
+        self.all_nodes(tables)
     }
 
-    fn all_nodes(&self, planner: &Planner<'_>) -> &Rc<[usize]> {
+    fn all_nodes(&self, tables: &Tables<'_>) -> &Rc<[usize]> {
         self.nodes.get_or_init(|| {
-            let cluster = planner.cluster;
+            let cluster = tables.cluster;
             let own = [cluster.well_known.hostname, cluster.well_known.field_name];
             let names = |terms: &Requirements| own.iter().any(|&key| terms.get(key).is_some());
             let by_kind = !self.demand.terms.iter().chain(self.spec.volumes.places().flatten()).any(names);
             let mut kinds: FxHashMap<u32, bool> = FxHashMap::default();
-            let nodes = cluster.nodes.iter().zip(&planner.node_kinds).enumerate();
+            let nodes = cluster.nodes.iter().zip(&tables.node_kinds).enumerate();
             nodes
                 .filter(|(_, (node, kind))| {
                     if by_kind {
@@ -91,17 +91,17 @@ impl<'a> Prepared<'a> {
     }
 
     /// Those of them that may have these topology values: of one of the keys that are pinned, only the nodes of its value.
-    pub(crate) fn nodes_at(&self, planner: &Planner<'_>, pins: &Pins) -> Rc<[usize]> {
-        let of_pins = pins.iter().map(|&(key, value)| self.nodes_with(planner, key, value));
-        of_pins.min_by_key(|nodes| nodes.len()).unwrap_or_else(|| Rc::clone(self.all_nodes(planner)))
+    pub(crate) fn nodes_at(&self, tables: &Tables<'_>, pins: &Pins) -> Rc<[usize]> {
+        let of_pins = pins.iter().map(|&(key, value)| self.nodes_with(tables, key, value));
+        of_pins.min_by_key(|nodes| nodes.len()).unwrap_or_else(|| Rc::clone(self.all_nodes(tables)))
     }
 
-    fn nodes_with(&self, planner: &Planner<'_>, key: Sym, value: Sym) -> Rc<[usize]> {
+    fn nodes_with(&self, tables: &Tables<'_>, key: Sym, value: Sym) -> Rc<[usize]> {
         let mut known = self.nodes_at.borrow_mut();
         let by_value = known.entry(key).or_insert_with(|| {
             let mut by_value: FxHashMap<Sym, Vec<usize>> = FxHashMap::default();
-            for &node in self.nodes(planner) {
-                if let Some(value) = planner.cluster.nodes.get(node).and_then(|node| node.labels.get(key)) {
+            for &node in self.nodes(tables) {
+                if let Some(value) = tables.cluster.nodes.get(node).and_then(|node| node.labels.get(key)) {
                     by_value.entry(value).or_default().push(node);
                 }
             }
@@ -111,12 +111,12 @@ impl<'a> Prepared<'a> {
     }
 
     /// The demand under decided topology values.
-    pub(crate) fn scope<'p>(&'p self, planner: &Planner<'_>, pins: &'p Pins) -> Scope<'p> {
+    pub(crate) fn scope<'p>(&'p self, tables: &Tables<'_>, pins: &'p Pins) -> Scope<'p> {
         let known = self.narrowed.borrow().get(pins).map(Rc::clone);
         let narrowed = known.unwrap_or_else(|| {
-            let pools = 0..planner.tables.len();
+            let pools = tables.pools();
             let narrowed = Rc::new(Narrowed {
-                admissions: pools.clone().map(|pool| self.admission(planner, pool, pins)).collect(),
+                admissions: pools.clone().map(|pool| self.admission(tables, pool, pins)).collect(),
                 frontiers: pools.map(|_| OnceCell::new()).collect(),
             });
             self.narrowed.borrow_mut().insert(pins.into(), Rc::clone(&narrowed));
@@ -126,8 +126,8 @@ impl<'a> Prepared<'a> {
     }
 
     /// What a pool admits of the demand under decided topology values.
-    pub(crate) fn admission(&self, planner: &Planner<'_>, pool: usize, pins: &Pins) -> Option<Admission> {
-        let (admitted, symbols) = (self.admissions.get(pool)?.as_ref()?, &planner.cluster.symbols);
+    pub(crate) fn admission(&self, tables: &Tables<'_>, pool: PoolId, pins: &Pins) -> Option<Admission> {
+        let (admitted, symbols) = (self.admissions.get(pool.index())?.as_ref()?, &tables.cluster.symbols);
         // A key may have many values: what is pinned is narrowed before it is copied.
         let mut open = Requirements::new();
         for (key, requirement) in admitted.open.iter() {
@@ -137,7 +137,7 @@ impl<'a> Prepared<'a> {
         }
         let mut admission = Admission { columns: admitted.columns.clone(), open };
         for &(key, value) in pins {
-            planner.pin(planner.tables.get(pool)?, &mut admission.columns, &mut admission.open, key, value)?;
+            tables.pin(tables.table(pool), &mut admission.columns, &mut admission.open, key, value)?;
         }
         Some(admission)
     }
@@ -175,7 +175,19 @@ impl<'p> Scope<'p> {
     }
 
     /// What a pool admits.
-    pub(crate) fn admission(&self, pool: usize) -> Option<&Admission> {
-        self.narrowed.admissions.get(pool).and_then(Option::as_ref)
+    pub(crate) fn admission(&self, pool: PoolId) -> Option<&Admission> {
+        self.narrowed.admissions.get(pool.index()).and_then(Option::as_ref)
+    }
+}
+
+/// A class with some of its preferences, and the ways in which pools admit that.
+pub(crate) struct Asking<'a> {
+    pub(crate) demand: Demand,
+    pub(crate) ways: OnceCell<Vec<Prepared<'a>>>,
+}
+
+impl<'a> Asking<'a> {
+    pub(crate) fn ways(&self, tables: &Tables<'a>) -> &[Prepared<'a>] {
+        self.ways.get_or_init(|| Prepared::alternatives(tables, &self.demand))
     }
 }

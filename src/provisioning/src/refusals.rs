@@ -3,15 +3,16 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use berth_model::{ClassId, Column, ColumnTable, CounterId, HostCounts, host_allowance};
+use berth_model::{ClassId, ColumnId, CounterId, HostCounts, PoolId, host_allowance};
 use berth_scheduling::filter::{self, Obstacle};
 use berth_scheduling::reasons::{self, Insufficient};
 use berth_scheduling::{admits_node, demands};
 use rustc_hash::FxHashMap;
 
-use crate::planner::Planner;
 use crate::prepared::Prepared;
 use crate::solution::Refusal;
+use crate::tables::Tables;
+use crate::world::World;
 
 /// Why a node refuses pods.
 #[derive(PartialEq, Eq, Hash)]
@@ -30,11 +31,20 @@ pub(crate) enum Waived {
     Limits,
 }
 
-impl Planner<'_> {
+impl Tables<'_> {
+    // Whether pods, or their volumes, tell nodes apart by name.
+    fn names_nodes(&self, prepared: &Prepared<'_>) -> bool {
+        let own = [self.cluster.well_known.hostname, self.cluster.well_known.field_name];
+        let mut terms = prepared.demand.terms.iter().chain(prepared.spec.volumes.places().flatten());
+        terms.any(|term| own.iter().any(|key| term.get(*key).is_some()))
+    }
+}
+
+impl World<'_> {
     /// The reasons, counted, against the cluster as the plan leaves it and with no preference kept.
-    pub(crate) fn refusals(&self, id: ClassId) -> Vec<Refusal> {
-        let Some(demand) = demands(self.cluster, self.universe, id).pop() else { return Vec::new() };
-        let prepared = Prepared::new(self, &demand);
+    pub(crate) fn refusals(self, id: ClassId) -> Vec<Refusal> {
+        let Some(demand) = demands(self.tables.cluster, self.tables.universe, id).pop() else { return Vec::new() };
+        let prepared = Prepared::new(self.tables, &demand);
         if let Some(refusal) = &prepared.spec.refusal {
             return vec![Refusal { reason: refusal.0.clone(), count: 0 }];
         }
@@ -42,14 +52,14 @@ impl Planner<'_> {
         // Counted before they are put into words, which takes longer.
         let mut by_reason: FxHashMap<NodeReason, u32> = FxHashMap::default();
         let mut admitted: FxHashMap<u32, bool> = FxHashMap::default();
-        for index in 0..self.cluster.nodes.len() {
+        for index in 0..self.tables.cluster.nodes.len() {
             if let Some(reason) = self.node_reason(&prepared, index, &mut admitted) {
                 *by_reason.entry(reason).or_default() += 1;
             }
         }
         for (reason, count) in by_reason {
             let words = match reason {
-                NodeReason::Lacks(lacks) => lacks.in_words(self.cluster),
+                NodeReason::Lacks(lacks) => lacks.in_words(self.tables.cluster),
                 NodeReason::Words(words) => words,
                 NodeReason::Text(text) => vec![text.into_owned()],
             };
@@ -59,8 +69,9 @@ impl Planner<'_> {
         }
         let mut out: Vec<Refusal> = counts.into_iter().map(|(reason, count)| Refusal { reason, count }).collect();
         out.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.reason.cmp(&b.reason)));
-        for (pool, definition) in self.cluster.node_pools.iter().enumerate() {
-            let name = self.cluster.symbols.text(definition.name);
+        for (pool, definition) in self.tables.cluster.node_pools.iter().enumerate() {
+            let pool = PoolId::new(pool);
+            let name = self.tables.cluster.symbols.text(definition.name);
             let mut of_pool: Vec<Refusal> = self
                 .pool_reasons(&prepared, pool)
                 .into_iter()
@@ -77,25 +88,25 @@ impl Planner<'_> {
 
     // `admitted` keeps what nodes of a kind say, where the pods tell none of them apart.
     fn node_reason(
-        &self,
+        self,
         prepared: &Prepared<'_>,
         index: usize,
         admitted: &mut FxHashMap<u32, bool>,
     ) -> Option<NodeReason> {
         let text = |reason: &'static str| Some(NodeReason::Text(Cow::Borrowed(reason)));
-        let (node, state) = (self.cluster.nodes.get(index)?, self.state.nodes().get(index)?);
-        let admits = || admits_node(self.cluster, node, &prepared.demand);
-        let kind = self.node_kinds.get(index).filter(|_| !self.names_nodes(prepared));
+        let (node, state) = (self.tables.cluster.nodes.get(index)?, self.ledger.state.nodes().get(index)?);
+        let admits = || admits_node(self.tables.cluster, node, &prepared.demand);
+        let kind = self.tables.node_kinds.get(index).filter(|_| !self.tables.names_nodes(prepared));
         let is_admitted = kind.map_or_else(admits, |kind| *admitted.entry(*kind).or_insert_with(admits));
         if !is_admitted {
-            return Some(NodeReason::Text(filter::node_refusal(self.cluster, node, &prepared.demand).into()));
+            return Some(NodeReason::Text(filter::node_refusal(self.tables.cluster, node, &prepared.demand).into()));
         }
-        match self.node_tables.fit(&self.state).load_obstacle(prepared.demand.class, index) {
+        match self.tables.nodes.fit(&self.ledger.state).load_obstacle(prepared.demand.class, index) {
             Some(Obstacle::Resources(lacks, _)) => return Some(NodeReason::Lacks(lacks)),
-            Some(obstacle) => return Some(NodeReason::Words(obstacle.in_words(self.cluster))),
+            Some(obstacle) => return Some(NodeReason::Words(obstacle.in_words(self.tables.cluster))),
             None => {}
         }
-        let first = |counter: CounterId| self.state.total(counter) == 0;
+        let first = |counter: CounterId| self.ledger.state.total(counter) == 0;
         if host_allowance(&state.host_counts, &prepared.demand.host, first) == 0 {
             return text(reasons::topology(&prepared.demand.host));
         }
@@ -105,18 +116,10 @@ impl Planner<'_> {
         }
     }
 
-    // Whether pods, or their volumes, tell nodes apart by name.
-    fn names_nodes(&self, prepared: &Prepared<'_>) -> bool {
-        let own = [self.cluster.well_known.hostname, self.cluster.well_known.field_name];
-        let mut terms = prepared.demand.terms.iter().chain(prepared.spec.volumes.places().flatten());
-        terms.any(|term| own.iter().any(|key| term.get(*key).is_some()))
-    }
-
     // By instance type of the pool's table: the obstacle of the column that comes furthest.
-    fn pool_reasons(&self, prepared: &Prepared<'_>, pool: usize) -> Vec<(String, u32)> {
-        let (Some(definition), Some(table)) = (self.cluster.node_pools.get(pool), self.tables.get(pool)) else {
-            return Vec::new();
-        };
+    fn pool_reasons(self, prepared: &Prepared<'_>, pool: PoolId) -> Vec<(String, u32)> {
+        let Some(definition) = self.tables.definition(pool) else { return Vec::new() };
+        let table = self.tables.table(pool);
         let mut types: Vec<u32> = table.columns.iter().map(|column| column.instance_type).collect();
         types.sort_unstable();
         types.dedup();
@@ -127,12 +130,12 @@ impl Planner<'_> {
         if types.is_empty() {
             return vec![("no instance type meets its requirements".to_owned(), 0)];
         }
-        if let Some(reason) = reasons::pool_taint(self.cluster, definition, &prepared.demand) {
+        if let Some(reason) = reasons::pool_taint(self.tables.cluster, definition, &prepared.demand) {
             return vec![(reason, n_types)];
         }
         let mut furthest: FxHashMap<u32, (u8, String)> = FxHashMap::default();
-        for (at, column) in table.columns.iter().enumerate() {
-            let obstacle = self.obstacle(prepared, pool, table, at, column);
+        for (at, column) in table.with_ids() {
+            let obstacle = self.obstacle(prepared, pool, at);
             let known = furthest.entry(column.instance_type).or_insert_with(|| obstacle.clone());
             if obstacle.0 > known.0 {
                 *known = obstacle;
@@ -145,60 +148,52 @@ impl Planner<'_> {
         counts.into_iter().collect()
     }
 
-    fn obstacle(
-        &self,
-        prepared: &Prepared<'_>,
-        pool: usize,
-        table: &ColumnTable,
-        at: usize,
-        column: &Column,
-    ) -> (u8, String) {
-        self.obstacle_alone(prepared, pool, table, at, column).unwrap_or_else(|| match prepared.demand.keyed.first() {
+    fn obstacle(self, prepared: &Prepared<'_>, pool: PoolId, at: ColumnId) -> (u8, String) {
+        self.obstacle_alone(prepared, pool, at).unwrap_or_else(|| match prepared.demand.keyed.first() {
             Some((_, constraints)) => (4, reasons::topology(constraints).to_owned()),
             None => (4, "minValues requirement is not met".to_owned()),
         })
     }
 
     /// What keeps a pod off a new node of the column, whatever its domains; with how far it comes.
-    pub(crate) fn obstacle_alone(
-        &self,
-        prepared: &Prepared<'_>,
-        pool: usize,
-        table: &ColumnTable,
-        at: usize,
-        column: &Column,
-    ) -> Option<(u8, String)> {
-        self.obstacle_but_for(None, prepared, pool, table, at, column)
+    pub(crate) fn obstacle_alone(self, prepared: &Prepared<'_>, pool: PoolId, at: ColumnId) -> Option<(u8, String)> {
+        self.obstacle_but_for(None, prepared, pool, at)
     }
 
     /// As [`obstacle_alone`](Self::obstacle_alone), were it not for one kind of obstacle.
     pub(crate) fn obstacle_but_for(
-        &self,
+        self,
         waived: Option<Waived>,
         prepared: &Prepared<'_>,
-        pool: usize,
-        table: &ColumnTable,
-        at: usize,
-        column: &Column,
+        pool: PoolId,
+        at: ColumnId,
     ) -> Option<(u8, String)> {
-        let admits = prepared.admissions.get(pool).and_then(Option::as_ref);
-        if !admits.is_some_and(|admission| admission.columns.contains(at)) {
+        let table = self.tables.table(pool);
+        let column = table.column(at);
+        let admits = prepared.admissions.get(pool.index()).and_then(Option::as_ref);
+        if !admits.is_some_and(|admission| admission.columns.contains(at.index())) {
             return Some((0, reasons::AFFINITY_OF_TYPES.to_owned()));
         }
         if waived != Some(Waived::Requests)
             && let Some(reason) =
-                Insufficient::first_of(&prepared.asked, &column.room).in_words(self.cluster).into_iter().next()
+                Insufficient::first_of(&prepared.asked, &column.room).in_words(self.tables.cluster).into_iter().next()
         {
             return Some((1, reason));
         }
-        if self.kept_from(prepared.demand.class, pool).is_some_and(|kept| kept.contains(at)) {
+        if self.tables.accelerators.kept_from(prepared.demand.class, pool).is_some_and(|kept| kept.contains(at.index()))
+        {
             return Some((2, "GPU types are for pods that ask for GPUs (--gpu-types-for-any-pod)".to_owned()));
         }
         if let Some(slot) = column.slots
-            && self.state.free_slots(slot) == 0
+            && self.ledger.state.free_slots(slot) == 0
         {
-            let id = self.cluster.slots.get(slot.index()).map_or("", |slots| self.cluster.symbols.text(slots.id));
-            return Some((2, reasons::exhausted(id, table.reserved.contains(at))));
+            let id = self
+                .tables
+                .cluster
+                .slots
+                .get(slot.index())
+                .map_or("", |slots| self.tables.cluster.symbols.text(slots.id));
+            return Some((2, reasons::exhausted(id, table.is_reserved(at))));
         }
         if waived != Some(Waived::Limits)
             && let Some(limit) = self.exceeded_limit(pool, at)
@@ -208,10 +203,10 @@ impl Planner<'_> {
         if let Some(reason) = self.exceeded_share(prepared.demand.class, pool, at) {
             return Some((3, reason));
         }
-        if prepared.spec.volumes.exclusive_claims.iter().any(|&claim| self.state.is_claim_used(claim)) {
+        if prepared.spec.volumes.exclusive_claims.iter().any(|&claim| self.ledger.state.is_claim_used(claim)) {
             return Some((4, reasons::EXCLUSIVE_CLAIM.to_owned()));
         }
-        let first = |counter: CounterId| self.state.total(counter) == 0;
+        let first = |counter: CounterId| self.ledger.state.total(counter) == 0;
         if host_allowance(&HostCounts::default(), &prepared.demand.host, first) == 0 {
             return Some((4, reasons::topology(&prepared.demand.host).to_owned()));
         }

@@ -1,135 +1,37 @@
 //! Planned nodes and capacity reservations: builds the matching, and carries it out.
 
-use berth_model::{Bin, ClassId, Money, SlotId};
+use berth_model::{Bin, ClassId, ColumnId, Money, PoolId, SlotId};
 use berth_scheduling::demands;
 use rustc_hash::FxHashMap;
 
+use crate::ledger::Ledger;
+use crate::listing::Listings;
 use crate::matching::Matching;
-use crate::planner::Planner;
+use crate::min_values::keeps_min_values;
 use crate::prepared::Prepared;
+use crate::tables::Tables;
+use crate::world::World;
+
+/// A slot, and the pool and column by which it is used.
+#[derive(Clone, Copy)]
+struct SlotUse {
+    slot: SlotId,
+    pool: PoolId,
+    column: ColumnId,
+}
 
 /// A group of planned nodes and the slots that could serve it.
 struct Group {
     bin: usize,
     nodes: u32,
     /// What a node costs without a slot; `None` if it cannot be had.
-    paid: Option<(Money, usize)>,
-    /// Slot, and the pool and column by which it is used.
-    open: Vec<(SlotId, usize, usize)>,
+    paid: Option<(Money, ColumnId)>,
+    open: Vec<SlotUse>,
     /// What the node would be in another pool than its own.
-    elsewhere: FxHashMap<usize, Bin>,
+    elsewhere: FxHashMap<PoolId, Bin>,
 }
 
-impl<'a> Planner<'a> {
-    /// Matches planned nodes to reservations so that no augmenting path leads from a free slot to a paid node whose
-    /// pods fit it, the dearest nodes first, and uses the cheapest slots that serve.
-    pub(crate) fn match_slots(&mut self) {
-        if !self.cluster.slots.iter().any(|slots| slots.is_reservation) {
-            return;
-        }
-        let mark = self.state.mark();
-        self.match_slots_within(false);
-        if self.breaks_limits() {
-            self.state.rollback(mark);
-            self.match_slots_within(true);
-            if self.breaks_limits() {
-                self.state.rollback(mark);
-            }
-        }
-        self.state.forget(mark);
-        if !self.shares.is_empty() || (0..self.tables.len()).any(|pool| self.is_limited(pool)) {
-            self.match_one_by_one();
-        }
-    }
-
-    // What the matching left out for the sake of limits, but for which they still have room: paid nodes straight to
-    // free slots, the dearest first.
-    fn match_one_by_one(&mut self) {
-        let mut moved = true;
-        while std::mem::take(&mut moved) {
-            let mut groups = self.groups(false);
-            groups
-                .retain(|group| group.paid.is_some_and(|(price, at)| price > Money::ZERO && self.plans(group.bin, at)));
-            groups.sort_by_key(|group| std::cmp::Reverse(group.paid.map(|(price, _)| price)));
-            for group in groups {
-                for &(slot, pool, column) in &group.open {
-                    let Some(bin) = self.state.bins().get(group.bin).cloned() else { continue };
-                    let paid = group.paid.map(|(_, at)| at);
-                    let instead = paid.filter(|_| pool == bin.pool);
-                    let nodes = bin.nodes.min(self.state.free_slots(slot)).min(self.allowance(pool, column, instead));
-                    if nodes > 0 && paid == Some(bin.planned) {
-                        let mut nodes = nodes;
-                        // Shares may hold some of them where they do not hold all.
-                        while !self.move_to_slot(&group, &bin, (slot, pool, column), nodes) {
-                            nodes = if self.shares.is_empty() { 0 } else { nodes / 2 };
-                            if nodes == 0 {
-                                break;
-                            }
-                        }
-                        moved |= nodes > 0;
-                    }
-                }
-            }
-        }
-    }
-
-    fn plans(&self, bin: usize, column: usize) -> bool {
-        self.state.bins().get(bin).is_some_and(|bin| bin.planned == column)
-    }
-
-    fn move_to_slot(&mut self, group: &Group, bin: &Bin, to: (SlotId, usize, usize), nodes: u32) -> bool {
-        let (slot, pool, column) = to;
-        let mark = self.state.mark();
-        let base = group.elsewhere.get(&pool).unwrap_or(bin);
-        let mut parts = vec![Bin { planned: column, nodes, ..base.clone() }];
-        if bin.nodes > nodes {
-            parts.insert(0, Bin { nodes: bin.nodes - nodes, ..bin.clone() });
-        }
-        if let Some(before) = self.slot_of(group.bin) {
-            self.state.return_slots(before, nodes);
-        }
-        let taken = self.state.take_slots(slot, nodes);
-        self.replace(group.bin, bin, parts);
-        let works = taken && !self.breaks_limits();
-        if !works {
-            self.state.rollback(mark);
-        }
-        self.state.forget(mark);
-        works
-    }
-
-    // `careful`: in pools with limits, only moves to columns that are no larger than what is planned.
-    fn match_slots_within(&mut self, careful: bool) {
-        let groups = self.groups(careful);
-        if groups.is_empty() {
-            return;
-        }
-        let own = |slot: SlotId| -> u32 {
-            let planned = groups.iter().filter(|group| self.slot_of(group.bin) == Some(slot));
-            planned.map(|group| group.nodes).sum()
-        };
-        let free: Vec<u32> = (0..self.cluster.slots.len())
-            .map(|index| {
-                let slot = SlotId(u32::try_from(index).unwrap_or(u32::MAX));
-                self.state.free_slots(slot).saturating_add(own(slot))
-            })
-            .collect();
-        let open = groups.iter().map(|group| group.open.iter().map(|(slot, ..)| slot.index()).collect()).collect();
-        let mut matching = Matching::new(open, free);
-        let mut order: Vec<usize> = (0..groups.len()).collect();
-        let saving = |at: usize| groups.get(at).map(|group| group.paid.map_or(Money::from_pico(i128::MAX), |(p, _)| p));
-        order.sort_by_key(|&at| std::cmp::Reverse(saving(at)));
-        let nodes: Vec<u32> = groups.iter().map(|group| group.nodes).collect();
-        let got = matching.match_groups(&order, &nodes);
-        matching.prefer_supplies(&self.slots_by_list_price(), &got);
-        self.carry_out(&groups, &matching);
-    }
-
-    fn slot_of(&self, bin: usize) -> Option<SlotId> {
-        let bin = self.state.bins().get(bin)?;
-        self.tables.get(bin.pool)?.columns.get(bin.planned)?.slots
-    }
-
+impl Tables<'_> {
     fn slots_by_list_price(&self) -> Vec<usize> {
         let mut dearest = vec![Money::ZERO; self.cluster.slots.len()];
         for offering in self.cluster.instance_types.iter().flat_map(|known| &known.offerings) {
@@ -142,17 +44,36 @@ impl<'a> Planner<'a> {
         order
     }
 
-    fn groups(&self, careful: bool) -> Vec<Group> {
-        let mut prepared: FxHashMap<ClassId, Option<Prepared<'a>>> = FxHashMap::default();
+    fn is_larger(&self, bin: &Bin, column: ColumnId, careful: bool) -> bool {
+        careful
+            && match (self.capacity(bin.pool, column), self.capacity(bin.pool, bin.planned)) {
+                (Some(new), Some(old)) => !new.fits(old),
+                _ => true,
+            }
+    }
+}
+
+impl<'w> World<'w> {
+    fn plans(self, bin: usize, column: ColumnId) -> bool {
+        self.ledger.state.bins().get(bin).is_some_and(|bin| bin.planned == column)
+    }
+
+    fn slot_of(self, bin: usize) -> Option<SlotId> {
+        let bin = self.ledger.state.bins().get(bin)?;
+        self.tables.table(bin.pool).column(bin.planned).slots
+    }
+
+    fn groups(self, careful: bool) -> Vec<Group> {
+        let mut prepared: FxHashMap<ClassId, Option<Prepared<'w>>> = FxHashMap::default();
         let mut out = Vec::new();
-        for (index, bin) in self.state.bins().iter().enumerate().filter(|(_, bin)| bin.nodes > 0) {
-            let Some(table) = self.tables.get(bin.pool) else { continue };
-            let is_finite_paid = |at: usize| table.columns.get(at).is_some_and(|column| column.slots.is_some());
-            let paid = if table.reserved.contains(bin.planned) {
-                let found = bin.columns.ones().find(|&at| !table.reserved.contains(at) && !is_finite_paid(at));
+        for (index, bin) in self.ledger.state.bins().iter().enumerate().filter(|(_, bin)| bin.nodes > 0) {
+            let table = self.tables.table(bin.pool);
+            let is_finite_paid = |at: ColumnId| table.column(at).slots.is_some();
+            let paid = if table.is_reserved(bin.planned) {
+                let found = ColumnId::of(&bin.columns).find(|&at| !table.is_reserved(at) && !is_finite_paid(at));
                 found.filter(|&at| {
-                    (!self.is_limited(bin.pool) || !self.is_larger(bin, at, careful))
-                        && self.keeps_min_values(table, &bin.columns, &bin.open, at)
+                    (!self.tables.is_limited(bin.pool) || !self.tables.is_larger(bin, at, careful))
+                        && keeps_min_values(table, &bin.columns, &bin.open, at)
                 })
             } else {
                 Some(bin.planned)
@@ -160,14 +81,14 @@ impl<'a> Planner<'a> {
             let mut group = Group {
                 bin: index,
                 nodes: bin.nodes,
-                paid: paid.and_then(|at| table.columns.get(at).map(|column| (column.price, at))),
+                paid: paid.map(|at| (table.column(at).price, at)),
                 open: Vec::new(),
                 elsewhere: FxHashMap::default(),
             };
             self.add_open(&mut group, bin, bin.pool, careful);
-            for pool in 0..self.tables.len() {
+            for pool in self.tables.pools() {
                 if pool != bin.pool
-                    && self.tables.get(pool).is_some_and(|table| !table.reserved.is_clear())
+                    && !self.tables.table(pool).reserved.is_clear()
                     && let Some(there) = self.elsewhere(bin, pool, &mut prepared)
                 {
                     self.add_open(&mut group, &there, pool, careful);
@@ -181,72 +102,86 @@ impl<'a> Planner<'a> {
         out
     }
 
-    fn is_larger(&self, bin: &Bin, column: usize, careful: bool) -> bool {
-        careful
-            && match (self.capacity(bin.pool, column), self.capacity(bin.pool, bin.planned)) {
-                (Some(new), Some(old)) => !new.fits(old),
-                _ => true,
-            }
-    }
-
-    fn add_open(&self, group: &mut Group, bin: &Bin, pool: usize, careful: bool) {
-        let Some(table) = self.tables.get(pool) else { return };
-        let is_own = self.state.bins().get(group.bin).is_some_and(|own| own.pool == pool);
-        for at in bin.columns.intersection(&table.reserved) {
-            let Some(slot) = table.columns.get(at).and_then(|column| column.slots) else { continue };
+    fn add_open(self, group: &mut Group, bin: &Bin, pool: PoolId, careful: bool) {
+        let table = self.tables.table(pool);
+        let is_own = self.ledger.state.bins().get(group.bin).is_some_and(|own| own.pool == pool);
+        for at in bin.columns.intersection(&table.reserved).map(ColumnId::new) {
+            let Some(slot) = table.column(at).slots else { continue };
             let is_current = is_own && at == bin.planned;
-            if self.is_limited(pool) && !is_current {
+            if self.tables.is_limited(pool) && !is_current {
                 let instead = is_own.then_some(bin.planned);
-                if (careful && (!is_own || self.is_larger(bin, at, true))) || self.allowance(pool, at, instead) == 0 {
+                if (careful && (!is_own || self.tables.is_larger(bin, at, true)))
+                    || self.allowance(pool, at, instead) == 0
+                {
                     continue;
                 }
             }
-            if !group.open.iter().any(|(known, ..)| *known == slot) {
-                group.open.push((slot, pool, at));
+            if !group.open.iter().any(|known| known.slot == slot) {
+                group.open.push(SlotUse { slot, pool, column: at });
             }
         }
     }
 
     // The same node in another pool, if that pool admits all its pods with the same domains.
     fn elsewhere(
-        &self,
+        self,
         bin: &Bin,
-        pool: usize,
-        prepared: &mut FxHashMap<ClassId, Option<Prepared<'a>>>,
+        pool: PoolId,
+        prepared: &mut FxHashMap<ClassId, Option<Prepared<'w>>>,
     ) -> Option<Bin> {
-        let table = self.tables.get(pool)?;
+        let table = self.tables.table(pool);
         let (mut columns, mut open) = (table.all(), table.open.clone());
         for (class, _) in &bin.contents {
             let prepared = prepared.entry(*class).or_insert_with(|| {
-                let first = demands(self.cluster, self.universe, *class).into_iter().next();
-                first.map(|demand| Prepared::new(self, &demand))
+                let first = demands(self.tables.cluster, self.tables.universe, *class).into_iter().next();
+                first.map(|demand| Prepared::new(self.tables, &demand))
             });
             let prepared = prepared.as_ref()?;
             let filtered = |counter: &berth_model::CounterId| {
-                self.universe.counter(*counter).is_some_and(|counter| counter.filter.is_some())
+                self.tables.universe.counter(*counter).is_some_and(|counter| counter.filter.is_some())
             };
             if prepared.demand.keyed_counts.iter().chain(&prepared.demand.host_counts).any(filtered) {
                 return None;
             }
-            let admission = prepared.admission(self, pool, &bin.domains)?;
+            let admission = prepared.admission(self.tables, pool, &bin.domains)?;
             columns.intersect_with(&admission.columns);
-            open.add_all(&admission.open, &self.cluster.symbols);
+            open.add_all(&admission.open, &self.tables.cluster.symbols);
         }
-        if let Some(kept) = self.kept_from_bin(&Bin { pool, ..bin.clone() }, None) {
+        if let Some(kept) = self.tables.accelerators.kept_from_bin(&Bin { pool, ..bin.clone() }, None) {
             columns.difference_with(kept);
         }
         table.keep_fitting(&mut columns, &bin.used);
-        let planned = columns.intersection(&table.reserved).next()?;
-        if open.is_contradiction() || !self.keeps_min_values(table, &columns, &open, planned) {
+        let planned = columns.intersection(&table.reserved).next().map(ColumnId::new)?;
+        if open.is_contradiction() || !keeps_min_values(table, &columns, &open, planned) {
             return None;
         }
         Some(Bin { pool, columns, open, planned, ..bin.clone() })
     }
 
-    fn carry_out(&mut self, groups: &[Group], matching: &Matching) {
+    fn breaks_limits(self, listings: &mut Listings) -> bool {
+        self.exceeds_limits()
+            || !self.keeps_shares_of_total()
+            || !self.tables.pools().all(|pool| self.keeps_lists(listings, pool))
+    }
+
+    fn exceeds_limits(self) -> bool {
+        self.tables.cluster.node_pools.iter().enumerate().any(|(index, pool)| {
+            let Some((used, nodes)) = self.ledger.state.pool_use(PoolId::new(index)) else { return false };
+            // What was over its limit before the solve is nobody's doing here.
+            let exceeds = |&(resource, limit): &(berth_model::ResourceId, i64)| {
+                used.get(resource) > limit && used.get(resource) > pool.used.get(resource)
+            };
+            pool.limits.iter().any(exceeds)
+                || pool.node_limit.is_some_and(|limit| nodes > u64::from(limit) && nodes > u64::from(pool.nodes))
+        })
+    }
+}
+
+impl Ledger {
+    fn carry_out(&mut self, tables: &Tables<'_>, groups: &[Group], matching: &Matching) {
         // All slots go back first, so that no order of moves overdraws one.
         for group in groups {
-            if let Some(slot) = self.slot_of(group.bin) {
+            if let Some(slot) = World::new(tables, self).slot_of(group.bin) {
                 self.state.return_slots(slot, group.nodes);
             }
         }
@@ -255,7 +190,8 @@ impl<'a> Planner<'a> {
             let mut parts: Vec<Bin> = Vec::new();
             let mut unmatched = group.nodes;
             for (supply, nodes) in matching.of(at) {
-                let Some(&(slot, pool, column)) = group.open.iter().find(|(slot, ..)| slot.index() == supply) else {
+                let Some(&SlotUse { slot, pool, column }) = group.open.iter().find(|open| open.slot.index() == supply)
+                else {
                     continue;
                 };
                 let taken = self.state.take_slots(slot, nodes);
@@ -266,27 +202,25 @@ impl<'a> Planner<'a> {
             }
             if unmatched > 0 {
                 let planned = group.paid.map_or(bin.planned, |(_, column)| column);
-                if let Some(slot) = self.tables.get(bin.pool).and_then(|t| t.columns.get(planned)).and_then(|c| c.slots)
-                {
+                if let Some(slot) = tables.table(bin.pool).column(planned).slots {
                     let taken = self.state.take_slots(slot, unmatched);
                     debug_assert!(taken, "a finite supply was overdrawn");
                 }
                 parts.push(Bin { planned, nodes: unmatched, ..bin.clone() });
             }
-            self.replace(group.bin, &bin, parts);
+            self.replace_group(tables, group.bin, &bin, parts);
         }
     }
 
-    fn replace(&mut self, index: usize, old: &Bin, parts: Vec<Bin>) {
-        if let Some(capacity) = self.capacity(old.pool, old.planned).cloned() {
+    fn replace_group(&mut self, tables: &Tables<'_>, index: usize, old: &Bin, parts: Vec<Bin>) {
+        if let Some(capacity) = tables.capacity(old.pool, old.planned).cloned() {
             self.state.use_pool(old.pool, &capacity, -i64::from(old.nodes));
         }
         let mut first = true;
         for mut part in parts {
-            let room = self.tables.get(part.pool).and_then(|t| t.columns.get(part.planned)).map(|c| c.room.clone());
-            part.slack = room.unwrap_or_default();
+            part.slack = tables.table(part.pool).column(part.planned).room.clone();
             part.slack.subtract(&part.used);
-            if let Some(capacity) = self.capacity(part.pool, part.planned).cloned() {
+            if let Some(capacity) = tables.capacity(part.pool, part.planned).cloned() {
                 self.state.use_pool(part.pool, &capacity, i64::from(part.nodes));
             }
             if std::mem::take(&mut first) {
@@ -296,22 +230,117 @@ impl<'a> Planner<'a> {
             }
         }
     }
+}
 
-    fn breaks_limits(&self) -> bool {
-        self.exceeds_limits()
-            || !self.keeps_shares_of_total()
-            || !(0..self.tables.len()).all(|pool| self.keeps_lists(pool))
+/// Matches planned nodes to reservations so that no augmenting path leads from a free slot to a paid node whose
+/// pods fit it, the dearest nodes first, and uses the cheapest slots that serve.
+pub(crate) fn match_slots(tables: &Tables<'_>, ledger: &mut Ledger, listings: &mut Listings) {
+    if !tables.cluster.slots.iter().any(|slots| slots.is_reservation) {
+        return;
     }
+    let mark = ledger.state.mark();
+    match_slots_within(tables, ledger, false);
+    if World::new(tables, ledger).breaks_limits(listings) {
+        ledger.state.rollback(mark);
+        match_slots_within(tables, ledger, true);
+        if World::new(tables, ledger).breaks_limits(listings) {
+            ledger.state.rollback(mark);
+        }
+    }
+    ledger.state.forget(mark);
+    if !tables.shares.is_empty() || tables.pools().any(|pool| tables.is_limited(pool)) {
+        match_one_by_one(tables, ledger, listings);
+    }
+}
 
-    fn exceeds_limits(&self) -> bool {
-        self.cluster.node_pools.iter().enumerate().any(|(index, pool)| {
-            let Some((used, nodes)) = self.state.pool_use(index) else { return false };
-            // What was over its limit before the solve is nobody's doing here.
-            let exceeds = |&(resource, limit): &(berth_model::ResourceId, i64)| {
-                used.get(resource) > limit && used.get(resource) > pool.used.get(resource)
-            };
-            pool.limits.iter().any(exceeds)
-                || pool.node_limit.is_some_and(|limit| nodes > u64::from(limit) && nodes > u64::from(pool.nodes))
+// What the matching left out for the sake of limits, but for which they still have room: paid nodes straight to
+// free slots, the dearest first.
+fn match_one_by_one(tables: &Tables<'_>, ledger: &mut Ledger, listings: &mut Listings) {
+    let mut moved = true;
+    while std::mem::take(&mut moved) {
+        let mut groups = World::new(tables, ledger).groups(false);
+        groups.retain(|group| {
+            group.paid.is_some_and(|(price, at)| price > Money::ZERO && World::new(tables, ledger).plans(group.bin, at))
+        });
+        groups.sort_by_key(|group| std::cmp::Reverse(group.paid.map(|(price, _)| price)));
+        for group in groups {
+            for &to in &group.open {
+                let SlotUse { slot, pool, column } = to;
+                let Some(bin) = ledger.state.bins().get(group.bin).cloned() else { continue };
+                let paid = group.paid.map(|(_, at)| at);
+                let instead = paid.filter(|_| pool == bin.pool);
+                let nodes = bin
+                    .nodes
+                    .min(ledger.state.free_slots(slot))
+                    .min(World::new(tables, ledger).allowance(pool, column, instead));
+                if nodes > 0 && paid == Some(bin.planned) {
+                    let mut nodes = nodes;
+                    // Shares may hold some of them where they do not hold all.
+                    while !move_to_slot(tables, ledger, listings, &group, &bin, to, nodes) {
+                        nodes = if tables.shares.is_empty() { 0 } else { nodes / 2 };
+                        if nodes == 0 {
+                            break;
+                        }
+                    }
+                    moved |= nodes > 0;
+                }
+            }
+        }
+    }
+}
+
+fn move_to_slot(
+    tables: &Tables<'_>,
+    ledger: &mut Ledger,
+    listings: &mut Listings,
+    group: &Group,
+    bin: &Bin,
+    to: SlotUse,
+    nodes: u32,
+) -> bool {
+    let SlotUse { slot, pool, column } = to;
+    let mark = ledger.state.mark();
+    let base = group.elsewhere.get(&pool).unwrap_or(bin);
+    let mut parts = vec![Bin { planned: column, nodes, ..base.clone() }];
+    if bin.nodes > nodes {
+        parts.insert(0, Bin { nodes: bin.nodes - nodes, ..bin.clone() });
+    }
+    if let Some(before) = World::new(tables, ledger).slot_of(group.bin) {
+        ledger.state.return_slots(before, nodes);
+    }
+    let taken = ledger.state.take_slots(slot, nodes);
+    ledger.replace_group(tables, group.bin, bin, parts);
+    let works = taken && !World::new(tables, ledger).breaks_limits(listings);
+    if !works {
+        ledger.state.rollback(mark);
+    }
+    ledger.state.forget(mark);
+    works
+}
+
+// `careful`: in pools with limits, only moves to columns that are no larger than what is planned.
+fn match_slots_within(tables: &Tables<'_>, ledger: &mut Ledger, careful: bool) {
+    let groups = World::new(tables, ledger).groups(careful);
+    if groups.is_empty() {
+        return;
+    }
+    let own = |slot: SlotId| -> u32 {
+        let planned = groups.iter().filter(|group| World::new(tables, ledger).slot_of(group.bin) == Some(slot));
+        planned.map(|group| group.nodes).sum()
+    };
+    let free: Vec<u32> = (0..tables.cluster.slots.len())
+        .map(|index| {
+            let slot = SlotId(u32::try_from(index).unwrap_or(u32::MAX));
+            ledger.state.free_slots(slot).saturating_add(own(slot))
         })
-    }
+        .collect();
+    let open = groups.iter().map(|group| group.open.iter().map(|open| open.slot.index()).collect()).collect();
+    let mut matching = Matching::new(open, free);
+    let mut order: Vec<usize> = (0..groups.len()).collect();
+    let saving = |at: usize| groups.get(at).map(|group| group.paid.map_or(Money::from_pico(i128::MAX), |(p, _)| p));
+    order.sort_by_key(|&at| std::cmp::Reverse(saving(at)));
+    let nodes: Vec<u32> = groups.iter().map(|group| group.nodes).collect();
+    let got = matching.match_groups(&order, &nodes);
+    matching.prefer_supplies(&tables.slots_by_list_price(), &got);
+    ledger.carry_out(tables, &groups, &matching);
 }

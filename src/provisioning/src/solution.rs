@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::bound::Bound;
-use crate::restrictions::Restricted;
 use berth_model::{Assigned, ClassId, Money, Requirements, Resources};
 use berth_packing::StopReason;
+
+use crate::restrictions::Restricted;
 
 /// A plan, in terms of classes; who exactly goes where follows by assigning each class's members in the order of
 /// nodes, then claims.
@@ -90,4 +90,13 @@ pub struct Refusal {
     pub reason: String,
     /// Of nodes for existing nodes, of instance types for NodePools.
     pub count: u32,
+}
+
+/// What every plan that places the same pods costs at least.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Bound {
+    /// Dollars an hour for new nodes, node cost included.
+    pub cost: Money,
+    /// What plans must keep to and the bound does not count on, in the field's words; none of the others.
+    pub relaxed: Vec<&'static str>,
 }

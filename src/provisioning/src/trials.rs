@@ -3,21 +3,26 @@
 //! packings.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use berth_model::{
-    ClassId, Cluster, ColumnTable, Constraint, CounterId, HostCounts, Money, PodSpec, Resources, Sym, Universe,
-    Volumes, host_allowance,
+    ClassId, Cluster, ColumnId, ColumnTable, Constraint, CounterId, HostCounts, Money, PodSpec, Resources, Sym,
+    Universe, Volumes, host_allowance,
 };
 use berth_scheduling::Counted;
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 
-use crate::Options;
+use crate::caches::Caches;
 use crate::launchable::Launching;
-use crate::options::Effort;
-use crate::planner::{Planner, Tally};
-use crate::portfolio::{Strategy, strategies_for};
+use crate::ledger::{Ledger, Tally};
+use crate::options::{Effort, Options};
+use crate::packing::Packing;
+use crate::planner::Planner;
+use crate::portfolio::{pack_anew, strategies_for};
+use crate::rounds::finish_packing;
+use crate::strategy::Strategy;
+use crate::tables::{PoolColumn, Tables};
+use crate::world::World;
 
 /// Single nodes that are tried: the cheapest may be in a zone where the pods may not be.
 const MOST_SINGLE: usize = 4;
@@ -75,8 +80,8 @@ impl<'a> Trials<'a> {
         // Where pools differ in weight, cost does not decide alone; where pods choose a domain's name, one packing is not all.
         let is_possible = weights().min() == weights().max()
             && options.max_shares.is_empty()
-            && !planner.has_open_domains()
-            && !(0..supply.node_pools.len()).any(|pool| planner.is_limited(pool));
+            && !planner.tables.has_open_domains()
+            && !planner.tables.pools().any(|pool| planner.tables.is_limited(pool));
         Trials { planner, cluster, values: FxHashMap::default(), known_domains: FxHashMap::default(), is_possible }
     }
 
@@ -84,8 +89,8 @@ impl<'a> Trials<'a> {
     pub fn counters(&mut self, pods: &Pods) -> Option<Vec<CounterId>> {
         let mut counters: Vec<CounterId> = Vec::new();
         for &(id, _) in pods.iter().filter(|_| self.is_possible) {
-            let class = self.planner.universe.class(id)?;
-            self.planner.cluster.spec(class.spec).filter(|spec| is_free_to_go(spec))?;
+            let class = self.planner.tables.universe.class(id)?;
+            self.planner.tables.cluster.spec(class.spec).filter(|spec| is_free_to_go(spec))?;
             let preferred = &class.preferred;
             let weighted = preferred.affinity.iter().chain(&preferred.anti_affinity).map(|(_, constraint)| constraint);
             let all = class.required.iter().chain(&preferred.spread).chain(weighted);
@@ -103,9 +108,10 @@ impl<'a> Trials<'a> {
         if let Some(known) = self.known_domains.get(&counter) {
             return *known;
         }
-        let Some(key) = self.planner.universe.counter(counter).map(|counter| counter.key) else { return false };
+        let Some(key) = self.planner.tables.universe.counter(counter).map(|counter| counter.key) else { return false };
         let is_known = key == self.cluster.well_known.hostname || {
-            let domains = self.planner.domains(counter);
+            let domains =
+                self.planner.caches.domains.of(World::new(&self.planner.tables, &self.planner.ledger), counter);
             let nodes = &self.cluster.nodes;
             let values = self.values.entry(key);
             let values = values.or_insert_with(|| nodes.iter().filter_map(|node| node.labels.get(key)).collect());
@@ -119,20 +125,21 @@ impl<'a> Trials<'a> {
     /// node nor a quick packing is found. `counted` are [the counters](Trials::counters) as they are without the pods.
     pub fn below(&mut self, pods: &Pods, counted: &[Counted], below: Money) -> Option<NewNodes> {
         self.beside(counted, |planner| {
-            let start = planner.state.mark();
-            for (pool, column) in planner.single_nodes(pods, below) {
-                if planner.puts_on_one(pods, pool, column)
-                    && let Some(found) = planner.planned_nodes()
+            let Planner { tables, ledger, caches } = planner;
+            let start = ledger.state.mark();
+            for at in single_nodes(tables, caches, pods, below) {
+                if puts_on_one(tables, ledger, caches, pods, at)
+                    && let Some(found) = World::new(tables, ledger).planned_nodes()
                 {
                     return Some(found);
                 }
-                planner.state.rollback(start);
+                ledger.state.rollback(start);
             }
             // A whole search tries each of them, too, so it finds nothing dearer.
             strategies_for(pods.len()).filter(is_quick).find_map(|strategy| {
-                planner.state.rollback(start);
-                planner.pack_these(pods, strategy);
-                planner.planned_nodes().filter(|found| planner.cost_of(*found) < below)
+                ledger.state.rollback(start);
+                pack_these(tables, ledger, caches, pods, strategy);
+                World::new(tables, ledger).planned_nodes().filter(|found| tables.cost_of(*found) < below)
             })
         })
     }
@@ -140,28 +147,29 @@ impl<'a> Trials<'a> {
     /// The new nodes that a whole search finds; `None` where a pod has no place or has to give up what it prefers.
     pub fn search(&mut self, pods: &Pods, counted: &[Counted]) -> Option<NewNodes> {
         self.beside(counted, |planner| {
-            let start = planner.state.mark();
+            let Planner { tables, ledger, caches } = planner;
+            let start = ledger.state.mark();
             let mut best: Option<(Money, u32, Strategy)> = None;
             for strategy in strategies_for(pods.len()) {
-                planner.state.rollback(start);
-                planner.pack_these(pods, strategy);
-                let Some(found) = planner.planned_nodes() else { continue };
-                let cost = planner.cost_of(found);
+                ledger.state.rollback(start);
+                pack_these(tables, ledger, caches, pods, strategy);
+                let Some(found) = World::new(tables, ledger).planned_nodes() else { continue };
+                let cost = tables.cost_of(found);
                 if best.is_none_or(|(least, count, _)| (cost, found.count) < (least, count)) {
                     best = Some((cost, found.count, strategy));
                 }
             }
             let (.., strategy) = best?;
-            planner.state.rollback(start);
-            planner.pack_these(pods, strategy);
-            planner.pack_anew(Effort::Default, false);
-            planner.planned_nodes()
+            ledger.state.rollback(start);
+            pack_these(tables, ledger, caches, pods, strategy);
+            pack_anew(tables, ledger, caches, Effort::Default, false);
+            World::new(tables, ledger).planned_nodes()
         })
     }
 
     // Asks the planner while pods are counted as is said. Everything is taken back.
     fn beside<T>(&mut self, counted: &[Counted], ask: impl FnOnce(&mut Planner<'a>) -> T) -> T {
-        let state = &mut self.planner.state;
+        let state = &mut self.planner.ledger.state;
         let start = state.mark();
         for known in counted {
             let mut elsewhere = known.total;
@@ -174,8 +182,8 @@ impl<'a> Trials<'a> {
             }
         }
         let found = ask(&mut self.planner);
-        self.planner.state.rollback(start);
-        self.planner.state.forget(start);
+        self.planner.ledger.state.rollback(start);
+        self.planner.ledger.state.forget(start);
         found
     }
 }
@@ -195,118 +203,123 @@ fn is_free_to_go(spec: &PodSpec) -> bool {
         && spec.nominated_node.is_none()
 }
 
-// === impl Planner ===
-
-impl Planner<'_> {
-    /// Packs these pods, whatever the universe says is pending.
-    fn pack_these(&mut self, pods: &Pods, strategy: Strategy) {
-        self.strategy = strategy;
-        self.tally = Tally::default();
-        self.remaining = Resources::new();
-        for &(id, count) in pods {
-            if let Some(class) = self.universe.class(id) {
-                let requests = self.spec(class).requests.clone();
-                self.remaining.add_times(&requests, i64::from(count));
-            }
-        }
-        self.pack_in_order(pods.to_vec());
-        self.finish_packing();
+impl Tables<'_> {
+    fn cost_of(&self, found: NewNodes) -> Money {
+        found.price + self.options.node_cost.times(u64::from(found.count))
     }
+}
 
-    /// Paid columns that cost less than this and have room for all of these pods, the cheapest first.
-    fn single_nodes(&mut self, pods: &Pods, below: Money) -> Vec<(usize, usize)> {
-        let mut sum = Resources::new();
-        let mut admitted: Vec<FixedBitSet> = self.tables.iter().map(ColumnTable::all).collect();
-        for (columns, table) in admitted.iter_mut().zip(&*self.tables) {
-            columns.difference_with(&table.reserved);
-        }
-        for &(id, count) in pods {
-            let askings = self.askings(id);
-            let Some([prepared]) = askings.first().map(|asking| asking.ways(self)) else { return Vec::new() };
-            sum.add_times(prepared.requests, i64::from(count));
-            for (pool, columns) in admitted.iter_mut().enumerate() {
-                match prepared.admissions.get(pool).and_then(Option::as_ref) {
-                    Some(admission) => columns.intersect_with(&admission.columns),
-                    None => columns.clear(),
-                }
-                if let Some(kept) = self.kept_from(id, pool) {
-                    columns.difference_with(kept);
-                }
-            }
-        }
-        let mut found: Vec<(Money, usize, usize)> = Vec::new();
-        for (pool, (table, mut columns)) in self.tables.iter().zip(admitted).enumerate() {
-            table.keep_fitting(&mut columns, &sum);
-            let known = columns.ones().filter_map(|at| Some((at, table.columns.get(at)?)));
-            let paid = known.filter(|(_, column)| column.slots.is_none());
-            let cheaper = paid.take_while(|(_, column)| column.price + self.options.node_cost < below);
-            found.extend(cheaper.take(MOST_SINGLE).map(|(at, column)| (column.price, pool, at)));
-        }
-        found.sort_unstable();
-        found.truncate(MOST_SINGLE);
-        found.into_iter().map(|(_, pool, column)| (pool, column)).collect()
-    }
-
-    /// Puts all of these pods on one node of a column, each with all that it prefers; false where some may not be there.
-    fn puts_on_one(&mut self, pods: &Pods, pool: usize, column: usize) -> bool {
-        self.tally = Tally::default();
-        let tables = Arc::clone(&self.tables);
-        let Some(table) = tables.get(pool) else { return false };
-        for &(id, count) in pods {
-            let askings = self.askings(id);
-            let Some([prepared]) = askings.first().map(|asking| asking.ways(self)) else { return false };
-            let pin = match &prepared.demand.keyed[..] {
-                [] => None,
-                [(key, constraints)] => {
-                    let Some(value) = self.value_on(table, &table.open, column, *key) else { return false };
-                    let names = self.domain_names(constraints);
-                    let Some(at) = names.iter().position(|name| *name == value) else { return false };
-                    if self.domains_of(names, constraints).allowance(at, count) < count {
-                        return false;
-                    }
-                    Some((*key, value))
-                }
-                _ => return false,
-            };
-            let scope = prepared.scope(self, pin.as_slice());
-            let is_put = match self.state.bins().first() {
-                None => {
-                    let is_first = |counter| self.state.total(counter) == 0;
-                    let hosts = host_allowance(&HostCounts::default(), &scope.host, is_first);
-                    let hosts = if scope.spec().excludes_its_like() { hosts.min(1) } else { hosts };
-                    hosts >= count && self.open(pool, column, 1, &scope, count)
-                }
-                Some(bin) if self.allowance_on_bin(bin, &scope) < count => false,
-                Some(bin) => match self.join(bin, &scope, count, column) {
-                    Some(join) => {
-                        self.commit(0, 1, &scope, count, join, column);
-                        true
-                    }
-                    None => false,
-                },
-            };
-            if !is_put {
-                return false;
-            }
-        }
-        true
-    }
-
+impl World<'_> {
     /// The nodes, where every pod has its place, and none gave up what it prefers.
-    fn planned_nodes(&self) -> Option<NewNodes> {
-        if !self.tally.left.is_empty() || self.tally.relaxations > 0 {
+    fn planned_nodes(self) -> Option<NewNodes> {
+        if !self.ledger.tally.left.is_empty() || self.ledger.tally.relaxations > 0 {
             return None;
         }
         let mut found = NewNodes { price: Money::ZERO, count: 0 };
-        for bin in self.state.bins().iter().filter(|bin| bin.nodes > 0) {
-            let column = self.tables.get(bin.pool)?.columns.get(bin.planned)?;
+        for bin in self.ledger.state.bins().iter().filter(|bin| bin.nodes > 0) {
+            let column = self.tables.table(bin.pool).column(bin.planned);
             found.price += column.price.times(u64::from(bin.nodes));
             found.count += bin.nodes;
         }
         Some(found)
     }
+}
 
-    fn cost_of(&self, found: NewNodes) -> Money {
-        found.price + self.options.node_cost.times(u64::from(found.count))
+/// Packs these pods, whatever the universe says is pending.
+fn pack_these<'a>(tables: &Tables<'a>, ledger: &mut Ledger, caches: &mut Caches<'a>, pods: &Pods, strategy: Strategy) {
+    ledger.tally = Tally::default();
+    ledger.remaining = Resources::new();
+    for &(id, count) in pods {
+        if let Some(class) = tables.universe.class(id) {
+            let requests = tables.spec(class).requests.clone();
+            ledger.remaining.add_times(&requests, i64::from(count));
+        }
     }
+    Packing { tables, strategy }.pack_in_order(ledger, caches, pods.to_vec());
+    finish_packing(tables, ledger, &mut caches.listings);
+}
+
+/// Paid columns that cost less than this and have room for all of these pods, the cheapest first.
+fn single_nodes<'a>(tables: &Tables<'a>, caches: &mut Caches<'a>, pods: &Pods, below: Money) -> Vec<PoolColumn> {
+    let mut sum = Resources::new();
+    let mut admitted: Vec<FixedBitSet> = tables.columns.iter().map(ColumnTable::all).collect();
+    for (columns, table) in admitted.iter_mut().zip(&*tables.columns) {
+        columns.difference_with(&table.reserved);
+    }
+    for &(id, count) in pods {
+        let askings = caches.askings(tables, id);
+        let Some([prepared]) = askings.first().map(|asking| asking.ways(tables)) else { return Vec::new() };
+        sum.add_times(prepared.requests, i64::from(count));
+        for (pool, columns) in tables.pools().zip(&mut admitted) {
+            match prepared.admissions.get(pool.index()).and_then(Option::as_ref) {
+                Some(admission) => columns.intersect_with(&admission.columns),
+                None => columns.clear(),
+            }
+            if let Some(kept) = tables.accelerators.kept_from(id, pool) {
+                columns.difference_with(kept);
+            }
+        }
+    }
+    let mut found: Vec<(Money, PoolColumn)> = Vec::new();
+    for ((pool, table), mut columns) in tables.by_pool().zip(admitted) {
+        table.keep_fitting(&mut columns, &sum);
+        let known = ColumnId::of(&columns).map(|at| (at, table.column(at)));
+        let paid = known.filter(|(_, column)| column.slots.is_none());
+        let cheaper = paid.take_while(|(_, column)| column.price + tables.options.node_cost < below);
+        found.extend(cheaper.take(MOST_SINGLE).map(|(at, column)| (column.price, PoolColumn { pool, column: at })));
+    }
+    found.sort_unstable();
+    found.truncate(MOST_SINGLE);
+    found.into_iter().map(|(_, at)| at).collect()
+}
+
+/// Puts all of these pods on one node of a column, each with all that it prefers; false where some may not be there.
+fn puts_on_one<'a>(
+    tables: &Tables<'a>,
+    ledger: &mut Ledger,
+    caches: &mut Caches<'a>,
+    pods: &Pods,
+    at: PoolColumn,
+) -> bool {
+    let PoolColumn { pool, column } = at;
+    ledger.tally = Tally::default();
+    let table = tables.table(pool);
+    for &(id, count) in pods {
+        let askings = caches.askings(tables, id);
+        let Some([prepared]) = askings.first().map(|asking| asking.ways(tables)) else { return false };
+        let pin = match &prepared.demand.keyed[..] {
+            [] => None,
+            [(key, constraints)] => {
+                let Some(value) = tables.value_on(table, &table.open, column, *key) else { return false };
+                let names = caches.domains.names(World::new(tables, ledger), constraints);
+                let Some(at) = names.iter().position(|name| *name == value) else { return false };
+                if caches.domains.loads(World::new(tables, ledger), names, constraints).allowance(at, count) < count {
+                    return false;
+                }
+                Some((*key, value))
+            }
+            _ => return false,
+        };
+        let scope = prepared.scope(tables, pin.as_slice());
+        let is_put = match ledger.state.bins().first() {
+            None => {
+                let is_first = |counter| ledger.state.total(counter) == 0;
+                let hosts = host_allowance(&HostCounts::default(), &scope.host, is_first);
+                let hosts = if scope.spec().excludes_its_like() { hosts.min(1) } else { hosts };
+                hosts >= count && ledger.open(tables, pool, column, 1, &scope, count)
+            }
+            Some(bin) if World::new(tables, ledger).allowance_on_bin(bin, &scope) < count => false,
+            Some(bin) => match World::new(tables, ledger).join(bin, &scope, count, column) {
+                Some(join) => {
+                    ledger.commit(tables, 0, 1, &scope, join);
+                    true
+                }
+                None => false,
+            },
+        };
+        if !is_put {
+            return false;
+        }
+    }
+    true
 }

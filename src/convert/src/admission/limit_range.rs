@@ -17,7 +17,7 @@ type List = BTreeMap<String, Quantity>;
 /// The items of a LimitRange, with the defaults that the API server sets in it.
 ///
 /// Problems are relative to the object.
-pub(super) fn read(object: &LimitRange) -> Result<Vec<LimitRangeItem>, Problem> {
+pub(crate) fn read(object: &LimitRange) -> Result<Vec<LimitRangeItem>, Problem> {
     let Some(spec) = &object.spec else { return Ok(Vec::new()) };
     let mut items = spec.limits.clone();
     for (at, item) in items.iter_mut().enumerate() {

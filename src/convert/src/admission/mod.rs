@@ -3,89 +3,38 @@
 //! They are about pods that are to be created: those that workloads still want, and Pods of files without a uid. What
 //! would not be created is told and not planned. Pods that exist have been let in.
 
-mod limit_range;
+pub(crate) mod limit_range;
 mod quota;
 mod runtime_class;
 mod shape;
 
 use berth_model::{Cluster, Refusal, Sym};
-use k8s_openapi::api::core::v1::{LimitRange, LimitRangeItem, ResourceQuota};
-use k8s_openapi::api::node::v1::RuntimeClass;
+use k8s_openapi::api::core::v1::LimitRangeItem;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::add_pod::PodRecord;
-use crate::builder::{Drafts, Expansion, FxIndexMap, FxIndexSet, index, name_of, namespace_of};
-use crate::fates::Fate;
+use crate::draft::Drafts;
+use crate::fate::Fate;
+use crate::maps::{FxIndexMap, FxIndexSet, index};
+use crate::options::Expansion;
+use crate::pod_record::PodRecord;
 use crate::quantities::beyond_limit;
 use crate::workloads::{Children, Workload, WorkloadKind, Workloads};
-use crate::{Builder, ConvertError};
 
-use quota::{Quota, Usage};
-use runtime_class::Class;
+pub(crate) use quota::Quota;
+use quota::Usage;
+pub(crate) use runtime_class::Class;
 pub(crate) use shape::AdmissionSpec;
 
 /// LimitRanges and ResourceQuotas by namespace and name, and the shapes of pods that they may be about.
 #[derive(Clone, Default)]
 pub(crate) struct Admission {
-    limit_ranges: FxIndexMap<(Sym, Sym), Vec<LimitRangeItem>>,
-    quotas: FxIndexMap<(Sym, Sym), Quota>,
-    runtime_classes: FxHashMap<Sym, Class>,
+    pub(crate) limit_ranges: FxIndexMap<(Sym, Sym), Vec<LimitRangeItem>>,
+    pub(crate) quotas: FxIndexMap<(Sym, Sym), Quota>,
+    pub(crate) runtime_classes: FxHashMap<Sym, Class>,
     /// The shapes that name a RuntimeClass.
-    of_runtime_classes: FxHashSet<u32>,
+    pub(crate) of_runtime_classes: FxHashSet<u32>,
     /// As text. A draft of 0 has none, one of n the shape at n - 1.
-    shapes: FxIndexSet<String>,
-}
-
-impl Builder {
-    /// A LimitRange: defaults and bounds of the pods of its namespace that are to be created.
-    pub fn add_limit_range(&mut self, object: &LimitRange) -> Result<(), ConvertError> {
-        let name = name_of("LimitRange", &object.metadata)?;
-        let full = format!("{}/{name}", namespace_of(&object.metadata));
-        let items = limit_range::read(object)
-            .map_err(|problem| ConvertError::new("LimitRange", full.as_str(), vec![problem]))?;
-        let symbols = &mut self.cluster.symbols;
-        let id = (symbols.intern(namespace_of(&object.metadata)), symbols.intern(name));
-        if self.admission.limit_ranges.insert(id, items).is_some() {
-            self.warn_of_repeat("LimitRange", &full);
-        }
-        Ok(())
-    }
-
-    /// A ResourceQuota: how much the pods of its namespace may have in all. Of what its status does not say the pods of
-    /// the input that exist are counted, by their requests.
-    pub fn add_resource_quota(&mut self, object: &ResourceQuota) -> Result<(), ConvertError> {
-        let name = name_of("ResourceQuota", &object.metadata)?;
-        let full = format!("{}/{name}", namespace_of(&object.metadata));
-        let quota =
-            Quota::read(object).map_err(|problem| ConvertError::new("ResourceQuota", full.as_str(), vec![problem]))?;
-        let symbols = &mut self.cluster.symbols;
-        let id = (symbols.intern(namespace_of(&object.metadata)), symbols.intern(name));
-        if self.admission.quotas.insert(id, quota).is_some() {
-            self.warn_of_repeat("ResourceQuota", &full);
-        }
-        Ok(())
-    }
-
-    /// A RuntimeClass: what the pods of it that are to be created need beside their containers, and where they may run.
-    pub fn add_runtime_class(&mut self, object: &RuntimeClass) -> Result<(), ConvertError> {
-        let name = name_of("RuntimeClass", &object.metadata)?;
-        let class = Class::read(object, &mut self.cluster)
-            .map_err(|problem| ConvertError::new("RuntimeClass", name, vec![problem]))?;
-        let id = self.cluster.symbols.intern(name);
-        if self.admission.runtime_classes.insert(id, class).is_some() {
-            self.warn_of_repeat("RuntimeClass", name);
-        }
-        Ok(())
-    }
-
-    /// The shape of pods of a spec, for their draft.
-    pub(crate) fn shape_of(&mut self, spec: &k8s_openapi::api::core::v1::PodSpec) -> u32 {
-        let shape = index(self.admission.shapes.insert_full(AdmissionSpec::text_of(spec)).0).saturating_add(1);
-        if spec.runtime_class_name.as_ref().is_some_and(|name| !name.is_empty()) {
-            self.admission.of_runtime_classes.insert(shape);
-        }
-        shape
-    }
+    pub(crate) shapes: FxIndexSet<String>,
 }
 
 /// Whom the API server lets in.

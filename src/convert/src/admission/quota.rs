@@ -15,7 +15,7 @@ const REQUIRED: [&str; 6] = ["cpu", "memory", "requests.cpu", "requests.memory",
 
 /// What a quota of a namespace allows.
 #[derive(Clone, Debug)]
-pub(super) struct Quota {
+pub(crate) struct Quota {
     /// By the name of what it counts: the most, and what is used, in nano-units.
     counts: BTreeMap<String, (i128, i128)>,
     /// Whether its status says what is used.
@@ -58,7 +58,7 @@ fn id_of(name: &str, cluster: &Cluster) -> Option<ResourceId> {
 
 impl Quota {
     /// Problems are relative to the object.
-    pub(super) fn read(object: &ResourceQuota) -> Result<Self, Problem> {
+    pub(crate) fn read(object: &ResourceQuota) -> Result<Self, Problem> {
         let (spec, status) = (object.spec.as_ref(), object.status.as_ref());
         let hard = spec.and_then(|spec| spec.hard.as_ref());
         let used = status.and_then(|status| status.used.as_ref());

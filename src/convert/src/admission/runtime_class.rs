@@ -14,7 +14,7 @@ use crate::terms::node_key;
 
 /// What a RuntimeClass adds to its pods.
 #[derive(Clone, Debug)]
-pub(super) struct Class {
+pub(crate) struct Class {
     overhead: BTreeMap<String, Quantity>,
     node_selector: BTreeMap<String, String>,
     tolerations: Vec<Toleration>,
@@ -22,7 +22,7 @@ pub(super) struct Class {
 
 impl Class {
     /// Problems are relative to the object.
-    pub(super) fn read(object: &RuntimeClass, cluster: &mut Cluster) -> Result<Self, Problem> {
+    pub(crate) fn read(object: &RuntimeClass, cluster: &mut Cluster) -> Result<Self, Problem> {
         let overhead = object.overhead.as_ref().and_then(|overhead| overhead.pod_fixed.clone()).unwrap_or_default();
         Amounts::asked(&overhead, cluster).map_err(|problem| problem.under("overhead.podFixed"))?;
         let scheduling = object.scheduling.clone().unwrap_or_default();

@@ -6,7 +6,7 @@ use k8s_openapi::api::storage::v1::StorageClass;
 
 use super::{Live, Objects, Patched};
 use crate::builder::Builder;
-use crate::pod::Priority;
+use crate::draft::Priority;
 
 impl Live {
     /// A PriorityClass was created, changed or deleted. In a cluster pods have their priority from the API server, whatever

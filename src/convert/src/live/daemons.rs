@@ -3,8 +3,9 @@
 use k8s_openapi::api::apps::v1::DaemonSet;
 
 use super::{Change, Live, Patched};
-use crate::builder::{Builder, FxIndexSet};
+use crate::builder::Builder;
 use crate::daemons;
+use crate::maps::FxIndexSet;
 
 impl Live {
     /// A DaemonSet was created, changed or deleted.

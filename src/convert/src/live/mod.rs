@@ -7,6 +7,7 @@
 
 mod classes;
 mod daemons;
+mod known;
 mod log;
 mod nodes;
 mod offers;
@@ -28,20 +29,22 @@ use k8s_openapi::api::storage::v1::CSINode;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::ConvertError;
-use crate::add_pod::PodParts;
-use crate::builder::{Builder, Converted, FxIndexSet};
+use crate::builder::{Builder, Converted};
 use crate::capacity::Links;
 use crate::existing::ExistingNodes;
+use crate::maps::FxIndexSet;
 use crate::ownership::Ownership;
+use crate::place::PodLocation;
+use crate::pod_record::PodParts;
 use crate::resolve::Resolver;
 use crate::workloads::{Owner, Workloads};
 
+use known::Entry;
+pub(crate) use known::Known;
 use log::Log;
 pub use log::{Change, PodChange};
 pub use offers::Offers;
 pub use others::Other;
-use pods::Entry;
-pub(crate) use pods::{Known, PodLocation};
 pub(crate) use reservations::Reservations;
 
 /// Distinct specs, label sets or strings that may pile up before everything is converted anew, beside a quarter of those that

@@ -11,7 +11,8 @@ use super::{Change, Live, Objects, Patched};
 use crate::builder::Builder;
 use crate::capacity::{Site, with_type};
 use crate::existing::{join_pool, leave_pool};
-use crate::node::{NodeClaimRecord, NodeRecord, read_attach_limits};
+use crate::node::read_attach_limits;
+use crate::node_record::{NodeClaimRecord, NodeRecord};
 use crate::{ConvertError, in_flight, units};
 
 /// What the node or the NodeClaim of a name is.

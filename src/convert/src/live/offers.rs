@@ -5,8 +5,9 @@ use berth_catalogue::Catalogue;
 use berth_model::Sym;
 
 use super::{Change, Live, Objects, Patched, Supplies};
-use crate::builder::{Builder, FxIndexSet};
+use crate::builder::Builder;
 use crate::existing::join_pool;
+use crate::maps::FxIndexSet;
 use crate::pool::PoolRecord;
 use crate::{ConvertError, overlay};
 

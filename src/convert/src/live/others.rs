@@ -13,7 +13,7 @@ use berth_model::Sym;
 use super::{Change, Live, Objects, Patched};
 use crate::ConvertError;
 use crate::builder::Builder;
-use crate::spreading::Selecting;
+use crate::selecting::Selecting;
 
 /// An object that makes pods: these are planned as they are, and nothing else of it decides.
 #[derive(Clone, Copy, Debug)]

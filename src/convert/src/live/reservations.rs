@@ -7,8 +7,8 @@ use berth_model::{Cluster, Labels, MemberKind, Phase, Reservation, ReservationOw
 use rustc_hash::FxHashMap;
 
 use super::{Change, Live, Objects, Patched};
-use crate::builder::{FxIndexMap, FxIndexSet};
 use crate::existing::{drawn_from, settle_holdings};
+use crate::maps::{FxIndexMap, FxIndexSet};
 use crate::reservation::ReservationRecord;
 use crate::resolve::Resolver;
 use crate::stand_ins::{Alike, valid_seconds, with_stand_in};

@@ -6,7 +6,8 @@ use berth_model::Sym;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 
 use super::{Live, Objects, Patched};
-use crate::builder::{Builder, namespace_of};
+use crate::builder::Builder;
+use crate::metadata::namespace_of;
 
 impl Live {
     /// A claim was created, changed or deleted.

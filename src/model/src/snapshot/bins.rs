@@ -4,19 +4,19 @@ use fixedbitset::FixedBitSet;
 use smallvec::SmallVec;
 
 use super::HostCounts;
-use crate::{ClassId, Disk, HostPort, Requirements, ResourceId, Resources, Sym};
+use crate::{ClassId, ColumnId, Disk, HostPort, PoolId, Requirements, ResourceId, Resources, Sym};
 
 /// A group of identical nodes to be launched: which columns remain possible, and what is on each node.
 #[derive(Clone, Debug)]
 pub struct Bin {
-    /// The NodePool, by index.
-    pub pool: usize,
+    /// The NodePool.
+    pub pool: PoolId,
     /// How many such nodes.
     pub nodes: u32,
     /// The columns of the pool's table that would hold the pods: constraints met, resources sufficient.
     pub columns: FixedBitSet,
     /// The column that is planned.
-    pub planned: usize,
+    pub planned: ColumnId,
     /// What the room of the planned column leaves.
     pub slack: Resources,
     /// What remains of the pool's undecided labels.

@@ -8,7 +8,7 @@ mod undo;
 
 use smallvec::SmallVec;
 
-use crate::{Cluster, Constraint, CounterId, Resources, SlotId, Sym, Universe};
+use crate::{Cluster, ColumnId, Constraint, CounterId, PoolId, Resources, SlotId, Sym, Universe};
 
 pub use bins::Bin;
 use domains::DomainCounts;
@@ -157,8 +157,8 @@ impl Snapshot {
                         *free = old;
                     }
                 }
-                Some(Undo::Pool(index, amounts, nodes)) => {
-                    if let Some((used, n_nodes)) = self.pools.get_mut(index) {
+                Some(Undo::Pool(pool, amounts, nodes)) => {
+                    if let Some((used, n_nodes)) = self.pools.get_mut(pool.index()) {
                         used.restore(&amounts);
                         *n_nodes = nodes;
                     }
@@ -220,7 +220,7 @@ impl Snapshot {
     }
 
     /// A group of planned nodes is planned on a column, of which so much is used and left.
-    pub fn set_bin_room(&mut self, index: usize, planned: usize, used: Resources, slack: Resources) {
+    pub fn set_bin_room(&mut self, index: usize, planned: ColumnId, used: Resources, slack: Resources) {
         let set = |bin: &mut Bin| {
             let used = std::mem::replace(&mut bin.used, used);
             (std::mem::replace(&mut bin.planned, planned), [used, std::mem::replace(&mut bin.slack, slack)])
@@ -337,13 +337,13 @@ impl Snapshot {
     }
 
     /// What counts against a NodePool's limits: capacity and number of nodes, planned ones included.
-    pub fn pool_use(&self, pool: usize) -> Option<(&Resources, u64)> {
-        self.pools.get(pool).map(|(resources, nodes)| (resources, *nodes))
+    pub fn pool_use(&self, pool: PoolId) -> Option<(&Resources, u64)> {
+        self.pools.get(pool.index()).map(|(resources, nodes)| (resources, *nodes))
     }
 
     /// Adds nodes (or, with a negative count, takes them off) to what counts against a NodePool's limits.
-    pub fn use_pool(&mut self, pool: usize, capacity: &Resources, nodes: i64) {
-        if let Some(entry) = self.pools.get_mut(pool) {
+    pub fn use_pool(&mut self, pool: PoolId, capacity: &Resources, nodes: i64) {
+        if let Some(entry) = self.pools.get_mut(pool.index()) {
             let (used, n_nodes) = entry;
             let before = (used.clone(), *n_nodes);
             used.add_times(capacity, nodes);

@@ -2,7 +2,9 @@
 
 use crate::resources::Amounts;
 use crate::units::UnitsUndo;
-use crate::{Bin, CounterId, Disk, HeldUnits, Holding, HostPort, NodeState, Resources, SlotId, Sym, UnitsState};
+use crate::{
+    Bin, ColumnId, CounterId, Disk, HeldUnits, Holding, HostPort, NodeState, PoolId, Resources, SlotId, Sym, UnitsState,
+};
 
 #[derive(Clone, Debug)]
 pub(super) enum Undo {
@@ -11,12 +13,12 @@ pub(super) enum Undo {
     Bin(usize, Box<Bin>),
     BinNodes(usize, u32),
     // The planned column, what is used, and what is left.
-    BinRoom(usize, usize, Box<[Resources; 2]>),
+    BinRoom(usize, ColumnId, Box<[Resources; 2]>),
     NewBin,
     // What the counter's total and, where one changed, its domain's count were; `None` for a domain not yet listed.
     Count(CounterId, u32, Option<(Sym, Option<u32>)>),
     Slots(SlotId, u32),
-    Pool(usize, Amounts, u64),
+    Pool(PoolId, Amounts, u64),
     Claim(Sym, u32),
 }
 

@@ -9,6 +9,45 @@ use crate::{
     first_untolerated,
 };
 
+/// An index into [`Cluster::node_pools`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PoolId(pub u32);
+
+impl PoolId {
+    /// By index.
+    pub fn new(index: usize) -> Self {
+        debug_assert!(u32::try_from(index).is_ok(), "more NodePools than ids");
+        PoolId(u32::try_from(index).unwrap_or(u32::MAX))
+    }
+
+    /// As an index.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// An index into [`ColumnTable::columns`] of one NodePool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ColumnId(pub u32);
+
+impl ColumnId {
+    /// By index.
+    pub fn new(index: usize) -> Self {
+        debug_assert!(u32::try_from(index).is_ok(), "more columns than ids");
+        ColumnId(u32::try_from(index).unwrap_or(u32::MAX))
+    }
+
+    /// As an index.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// Those of a set, cheapest first.
+    pub fn of(set: &FixedBitSet) -> impl Iterator<Item = ColumnId> + '_ {
+        set.ones().map(ColumnId::new)
+    }
+}
+
 /// One thing a NodePool may launch: instance type × operating system × offering.
 #[derive(Clone, Debug)]
 pub struct Column {
@@ -32,9 +71,27 @@ pub struct Column {
     pub daemons: Resources,
 }
 
+impl Column {
+    // Nothing that could be launched: dearer than all else, and without room.
+    fn none() -> Self {
+        let dearest = Money::from_pico(i128::MAX / 4);
+        Column {
+            instance_type: u32::MAX,
+            os: None,
+            capacity_type: CapacityType::OnDemand,
+            zone: None,
+            slots: None,
+            price: dearest,
+            list_price: dearest,
+            room: Resources::new(),
+            daemons: Resources::new(),
+        }
+    }
+}
+
 /// The columns of one NodePool, cheapest first (price, list price, then names), with the sets that placement
 /// intersects.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ColumnTable {
     /// The columns.
     pub columns: Vec<Column>,
@@ -213,6 +270,24 @@ impl ColumnTable {
         (!open.is_contradiction()).then_some(open)
     }
 
+    /// A column. One that is not in the table has no room.
+    pub fn column(&self, id: ColumnId) -> &Column {
+        static NONE: std::sync::OnceLock<Column> = std::sync::OnceLock::new();
+        let column = self.columns.get(id.index());
+        debug_assert!(column.is_some(), "{id:?} of another table");
+        column.unwrap_or_else(|| NONE.get_or_init(Column::none))
+    }
+
+    /// The columns with their ids, cheapest first.
+    pub fn with_ids(&self) -> impl Iterator<Item = (ColumnId, &Column)> {
+        self.columns.iter().enumerate().map(|(index, column)| (ColumnId::new(index), column))
+    }
+
+    /// Whether a column is reserved capacity.
+    pub fn is_reserved(&self, id: ColumnId) -> bool {
+        self.reserved.contains(id.index())
+    }
+
     /// All columns.
     pub fn all(&self) -> FixedBitSet {
         let mut all = FixedBitSet::with_capacity(self.columns.len());
@@ -247,7 +322,7 @@ impl ColumnTable {
         b: &FixedBitSet,
         requests: &Resources,
         used: &Resources,
-    ) -> Option<usize> {
+    ) -> Option<ColumnId> {
         const BITS: usize = usize::BITS as usize;
         let mut masks: smallvec::SmallVec<[&[usize]; 6]> = smallvec::SmallVec::new();
         let mut first = 0;
@@ -266,7 +341,7 @@ impl ColumnTable {
         for (at, ((&a, &b), &reserved)) in sets.enumerate().skip(first / BITS) {
             let both = masks.iter().fold(a & b & !reserved, |both, mask| both & mask.get(at).copied().unwrap_or(0));
             if both != 0 {
-                return Some(at * BITS + both.trailing_zeros() as usize);
+                return Some(ColumnId::new(at * BITS + both.trailing_zeros() as usize));
             }
         }
         None

@@ -15,6 +15,6 @@ mod selectors;
 mod topology;
 
 pub use classes::{ClassId, PodClass, Preferences, Universe};
-pub use columns::{Column, ColumnTable};
+pub use columns::{Column, ColumnId, ColumnTable, PoolId};
 pub use live::LiveUniverse;
 pub use topology::{Constraint, Counter, CounterId, NodeFilter};

@@ -1,8 +1,9 @@
 //! The journal: what was done since a mark can be undone, and no slot is ever overdrawn.
 
 use berth_model::{
-    AllocatePolicy, Assigned, Bin, ClassId, Cluster, CounterId, CpuSet, Disk, DiskId, HeldUnits, Holding, HostCounts,
-    HostPort, NodeEdit, PodSpec, Requirements, Reservation, Resources, SlotId, Slots, Snapshot, Sym, Universe, Volumes,
+    AllocatePolicy, Assigned, Bin, ClassId, Cluster, ColumnId, CounterId, CpuSet, Disk, DiskId, HeldUnits, Holding,
+    HostCounts, HostPort, NodeEdit, PodSpec, PoolId, Requirements, Reservation, Resources, SlotId, Slots, Snapshot,
+    Sym, Universe, Volumes,
 };
 use fixedbitset::FixedBitSet;
 use proptest::collection::vec;
@@ -84,10 +85,10 @@ fn step() -> impl Strategy<Value = Step> {
 
 fn mk_bin() -> Bin {
     Bin {
-        pool: 0,
+        pool: PoolId(0),
         nodes: 2,
         columns: FixedBitSet::with_capacity(4),
-        planned: 0,
+        planned: ColumnId(0),
         slack: Resources::new(),
         open: Requirements::new(),
         domains: SmallVec::new(),
@@ -213,7 +214,7 @@ impl World {
                 let Some(mut bin) = state.bins().get(at).cloned() else { return };
                 match n {
                     0 => state.set_bin_nodes(at, bin.nodes + 1),
-                    1 => state.set_bin_room(at, bin.planned + 1, some.clone(), bin.used),
+                    1 => state.set_bin_room(at, ColumnId(bin.planned.0 + 1), some.clone(), bin.used),
                     _ => {
                         bin.used.add(&some);
                         bin.columns.insert(usize::from(n));
@@ -232,7 +233,7 @@ impl World {
                 assert_eq!(state.free_slots(SlotId(slot)), if taken { before - n } else { before });
             }
             Step::Return(slot, n) => state.return_slots(SlotId(slot), n),
-            Step::UsePool(nodes) => state.use_pool(0, &some, nodes),
+            Step::UsePool(nodes) => state.use_pool(PoolId(0), &some, nodes),
             Step::UseClaim(claim) => state.use_claim(self.texts[usize::from(claim)]),
             Step::Mark | Step::Rollback(_) => {}
         }

@@ -3,28 +3,31 @@
 
 mod spread;
 
-use berth_model::{ClassId, Constraint, MemberKind, Money, Resources, Sym};
+use berth_model::{ClassId, Constraint, MemberKind, Resources, Sym};
 use berth_packing::{BinType, Budget, Pattern, Problem};
 use berth_scheduling::{Demand, demands};
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 
+use crate::below::below;
+use crate::domains::KnownDomains;
+use crate::ledger::Ledger;
 use crate::options::Effort;
-use crate::planner::Planner;
 use crate::prepared::{Pins, Prepared};
 use crate::search::{Member, Offers, Purpose, Row, Workload, bound_budget, budget, build};
+use crate::solution::Bound;
+use crate::tables::{PoolColumn, Tables};
+use crate::world::World;
 
-/// What every plan that places the same pods costs at least.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Bound {
-    /// Dollars an hour for new nodes, node cost included.
-    pub cost: Money,
-    /// What plans must keep to and the bound does not count on, in the field's words; none of the others.
-    pub relaxed: Vec<&'static str>,
+/// Alike nodes of the plan.
+struct Group {
+    /// Classes on each node.
+    contents: Vec<(ClassId, u32)>,
+    nodes: u32,
+    /// What they are planned on.
+    planned: PoolColumn,
+    domains: Vec<(Sym, Sym)>,
 }
-
-/// Classes on each node, how many nodes there are, the pool and column that they are planned on, and their domains.
-type Group = (Vec<(ClassId, u32)>, u32, (usize, usize), Vec<(Sym, Sym)>);
 
 /// Rows, and which is a class's, in a domain that pods of it must be in or anywhere.
 #[derive(Debug, Default)]
@@ -45,86 +48,7 @@ impl RelaxedRows {
     }
 }
 
-impl Planner<'_> {
-    /// Bounds what plans cost that place what this one has placed since `fresh`, and takes it all back.
-    pub(crate) fn bound(&mut self, fresh: berth_model::Mark) -> Bound {
-        let mut placed: FxHashMap<ClassId, u32> = FxHashMap::default();
-        let mut groups: Vec<Group> = Vec::new();
-        for bin in self.state.bins().iter().filter(|bin| bin.nodes > 0) {
-            groups.push((bin.contents.to_vec(), bin.nodes, (bin.pool, bin.planned), bin.domains.to_vec()));
-            for &(class, each) in &bin.contents {
-                *placed.entry(class).or_default() += each.saturating_mul(bin.nodes);
-            }
-        }
-        for &(class, count) in self.state.nodes().iter().flat_map(|node| &node.added) {
-            *placed.entry(class).or_default() += count;
-        }
-        self.state.rollback(fresh);
-        self.state.forget(fresh);
-        let mut placed: Vec<(ClassId, u32)> = placed.into_iter().collect();
-        placed.sort_unstable();
-        let holds_for_owners = self.drop_held_for_owners(&mut placed);
-
-        // No plan has more than all of it on new nodes.
-        let total =
-            placed.iter().map(|&(class, count)| i128::from(self.shares.weight(class)) * i128::from(count)).sum();
-        self.set_share_total(total);
-        let mut relaxed = Relaxed { held: holds_for_owners, ..Relaxed::of(self) };
-        let mut rows = RelaxedRows::default();
-        let strictest = |class: ClassId| demands(self.cluster, self.universe, class).pop();
-        let demands: FxHashMap<ClassId, Demand> =
-            placed.iter().filter_map(|&(class, _)| Some((class, strictest(class)?))).collect();
-        for (class, mut count) in placed {
-            // Room held by a Reservation may be drawn from whatever a spread says.
-            let least = if self.cluster.reservations.is_empty() {
-                self.least_in_domains(class, count, &demands)
-            } else {
-                Vec::new()
-            };
-            for ((key, domain), pods) in least {
-                let pins = [(key, domain)];
-                let row = self.relaxed_row(class, pods.min(count), &pins, &mut relaxed);
-                if row.columns.iter().any(|columns| !columns.is_clear()) {
-                    count -= row.count();
-                    rows.add(class, Some((key, domain)), row);
-                }
-            }
-            if count > 0 {
-                let row = self.relaxed_row(class, count, &[], &mut relaxed);
-                rows.add(class, None, row);
-            }
-        }
-        let RelaxedRows { list: rows, of_class } = rows;
-        let offers = Offers::new(self, &rows);
-        let (mut problem, asked) = build(self, &rows, &offers, Purpose::Bounds);
-        self.add_nodes(&mut problem, &asked);
-        let start = groups.into_iter().filter_map(|(contents, nodes, column, domains)| {
-            let mut items: Vec<(u32, u32)> = Vec::with_capacity(contents.len());
-            for (class, each) in contents {
-                let of_domain = domains.iter().find_map(|&domain| of_class.get(&(class, Some(domain))));
-                let any = || of_class.iter().filter(|((of, _), _)| *of == class).map(|(_, row)| row).min();
-                let row = *of_domain.or_else(|| of_class.get(&(class, None))).or_else(any)?;
-                match items.iter_mut().find(|(known, _)| *known == row) {
-                    Some((_, n)) => *n += each,
-                    None => items.push((row, each)),
-                }
-            }
-            items.sort_unstable();
-            let pattern = Pattern { bin: *offers.of.get(&column)?, items };
-            problem.allows(&pattern).then_some((pattern, nodes))
-        });
-        let mut start: Vec<(Pattern, u32)> = start.collect();
-        let workload = Workload::of(&rows);
-        // A bound is the nearer the better the patterns that it begins with, and first fit's are far from those of different pods.
-        if self.options.effort == Effort::Low && workload.is_diverse() {
-            // Refilling finds cheaper plans of much the same patterns.
-            let quick = Budget { ruins: 0, ..budget(Effort::Default, workload) };
-            start.extend(berth_packing::search(&problem, &start, quick).plan);
-        }
-        let bound = berth_packing::bound(&problem, &start, bound_budget(workload));
-        Bound { cost: below(bound), relaxed: relaxed.names() }
-    }
-
+impl Tables<'_> {
     // Owners may be in the room that Reservations hold, so where some are placed, only they are counted, not the room.
     // Says whether any room is left out.
     fn drop_held_for_owners(&self, placed: &mut Vec<(ClassId, u32)>) -> bool {
@@ -145,7 +69,7 @@ impl Planner<'_> {
     fn relaxed_row(&self, class: ClassId, count: u32, pins: &Pins, relaxed: &mut Relaxed) -> Row {
         let levels = demands(self.cluster, self.universe, class);
         let mut columns: Vec<FixedBitSet> =
-            self.tables.iter().map(|table| FixedBitSet::with_capacity(table.columns.len())).collect();
+            self.columns.iter().map(|table| FixedBitSet::with_capacity(table.columns.len())).collect();
         let mut requests = Resources::new();
         let mut ports = Vec::new();
         for demand in &levels {
@@ -154,14 +78,14 @@ impl Planner<'_> {
                 ports.clone_from(&prepared.spec.host_ports);
                 let volumes = &prepared.spec.volumes;
                 relaxed.volumes |= !volumes.exclusive_claims.is_empty() || !volumes.disks.is_empty();
-                for (pool, columns) in columns.iter_mut().enumerate() {
+                for (pool, columns) in self.pools().zip(&mut columns) {
                     if let Some(admission) = prepared.admission(self, pool, pins) {
                         columns.union_with(&admission.columns);
                     }
                 }
             }
         }
-        for (columns, table) in columns.iter_mut().zip(&*self.tables) {
+        for (columns, table) in columns.iter_mut().zip(&*self.columns) {
             table.keep_fitting(columns, &requests);
         }
         relaxed.preferences |= levels.len() > 1;
@@ -179,11 +103,102 @@ impl Planner<'_> {
             members: vec![Member { class, pins: Vec::new(), count }],
         }
     }
+}
 
+/// Bounds what plans cost that place what this one has placed since `fresh`, and takes it all back.
+pub(crate) fn bound(
+    tables: &Tables<'_>,
+    ledger: &mut Ledger,
+    domains: &mut KnownDomains,
+    fresh: berth_model::Mark,
+) -> Bound {
+    let mut placed: FxHashMap<ClassId, u32> = FxHashMap::default();
+    let mut groups: Vec<Group> = Vec::new();
+    for bin in ledger.state.bins().iter().filter(|bin| bin.nodes > 0) {
+        groups.push(Group {
+            contents: bin.contents.to_vec(),
+            nodes: bin.nodes,
+            planned: PoolColumn { pool: bin.pool, column: bin.planned },
+            domains: bin.domains.to_vec(),
+        });
+        for &(class, each) in &bin.contents {
+            *placed.entry(class).or_default() += each.saturating_mul(bin.nodes);
+        }
+    }
+    for &(class, count) in ledger.state.nodes().iter().flat_map(|node| &node.added) {
+        *placed.entry(class).or_default() += count;
+    }
+    ledger.state.rollback(fresh);
+    ledger.state.forget(fresh);
+    let mut placed: Vec<(ClassId, u32)> = placed.into_iter().collect();
+    placed.sort_unstable();
+    let holds_for_owners = tables.drop_held_for_owners(&mut placed);
+
+    // No plan has more than all of it on new nodes.
+    let total = placed.iter().map(|&(class, count)| i128::from(tables.shares.weight(class)) * i128::from(count)).sum();
+    ledger.shares.set_total(total);
+    let world = World::new(tables, ledger);
+    let mut relaxed = Relaxed { held: holds_for_owners, ..Relaxed::of(tables) };
+    let mut rows = RelaxedRows::default();
+    let strictest = |class: ClassId| demands(tables.cluster, tables.universe, class).pop();
+    let demands: FxHashMap<ClassId, Demand> =
+        placed.iter().filter_map(|&(class, _)| Some((class, strictest(class)?))).collect();
+    for (class, mut count) in placed {
+        // Room held by a Reservation may be drawn from whatever a spread says.
+        let least = if tables.cluster.reservations.is_empty() {
+            spread::least_in_domains(world, domains, class, count, &demands)
+        } else {
+            Vec::new()
+        };
+        for ((key, domain), pods) in least {
+            let pins = [(key, domain)];
+            let row = tables.relaxed_row(class, pods.min(count), &pins, &mut relaxed);
+            if row.columns.iter().any(|columns| !columns.is_clear()) {
+                count -= row.count();
+                rows.add(class, Some((key, domain)), row);
+            }
+        }
+        if count > 0 {
+            let row = tables.relaxed_row(class, count, &[], &mut relaxed);
+            rows.add(class, None, row);
+        }
+    }
+    let RelaxedRows { list: rows, of_class } = rows;
+    let offers = Offers::new(world, &rows);
+    let (mut problem, asked) = build(world, &rows, &offers, Purpose::Bounds);
+    world.add_nodes(&mut problem, &asked);
+    let start = groups.into_iter().filter_map(|Group { contents, nodes, planned, domains }| {
+        let mut items: Vec<(u32, u32)> = Vec::with_capacity(contents.len());
+        for (class, each) in contents {
+            let of_domain = domains.iter().find_map(|&domain| of_class.get(&(class, Some(domain))));
+            let any = || of_class.iter().filter(|((of, _), _)| *of == class).map(|(_, row)| row).min();
+            let row = *of_domain.or_else(|| of_class.get(&(class, None))).or_else(any)?;
+            match items.iter_mut().find(|(known, _)| *known == row) {
+                Some((_, n)) => *n += each,
+                None => items.push((row, each)),
+            }
+        }
+        items.sort_unstable();
+        let pattern = Pattern { bin: *offers.of.get(&planned)?, items };
+        problem.allows(&pattern).then_some((pattern, nodes))
+    });
+    let mut start: Vec<(Pattern, u32)> = start.collect();
+    let workload = Workload::of(&rows);
+    // A bound is the nearer the better the patterns that it begins with, and first fit's are far from those of different pods.
+    if tables.options.effort == Effort::Low && workload.is_diverse() {
+        // Refilling finds cheaper plans of much the same patterns.
+        let quick = Budget { ruins: 0, ..budget(Effort::Default, workload) };
+        start.extend(berth_packing::search(&problem, &start, quick).plan);
+    }
+    let bound = berth_packing::bound(&problem, &start, bound_budget(workload));
+    Bound { cost: below(bound), relaxed: relaxed.names() }
+}
+
+impl World<'_> {
     // Existing nodes: they cost nothing, and take whoever fits.
-    fn add_nodes(&self, problem: &mut Problem, asked: &[berth_model::ResourceId]) {
+    fn add_nodes(self, problem: &mut Problem, asked: &[berth_model::ResourceId]) {
         let mut known: FxHashMap<Vec<i64>, usize> = FxHashMap::default();
-        for node in self.state.nodes() {
+        for node in self.ledger.state.nodes() {
             let mut free = node.free.clone();
             for holding in &node.holdings {
                 free.add(&holding.held());
@@ -242,13 +257,13 @@ struct Relaxed {
 }
 
 impl Relaxed {
-    fn of(planner: &Planner<'_>) -> Self {
-        let weights = || planner.cluster.node_pools.iter().map(|pool| pool.weight);
+    fn of(tables: &Tables<'_>) -> Self {
+        let weights = || tables.cluster.node_pools.iter().map(|pool| pool.weight);
         Relaxed {
             weights: weights().min() != weights().max(),
-            min_values: planner.cluster.node_pools.iter().any(has_min_values),
-            nodes: !planner.cluster.nodes.is_empty(),
-            shares: !planner.shares.is_empty() && !planner.bounds_count_shares(),
+            min_values: tables.cluster.node_pools.iter().any(has_min_values),
+            nodes: !tables.cluster.nodes.is_empty(),
+            shares: !tables.shares.is_empty() && !tables.bounds_count_shares(),
             ..Relaxed::default()
         }
     }
@@ -273,11 +288,4 @@ impl Relaxed {
         ];
         all.into_iter().filter(|(is_there, _)| *is_there).map(|(_, name)| name).collect()
     }
-}
-
-/// A little below a number of dollars, for what floats lose.
-#[expect(clippy::cast_possible_truncation, reason = "checked to be in range")]
-pub(crate) fn below(dollars: f64) -> Money {
-    let micro = (dollars * (1.0 - 1e-9) * 1e6).floor();
-    if micro > 0.0 && micro < 1e15 { Money::from_pico(micro as i128 * 1_000_000) } else { Money::ZERO }
 }

@@ -4,45 +4,44 @@ use berth_model::{ClassId, Constraint, Sym};
 use berth_scheduling::Demand;
 use rustc_hash::FxHashMap;
 
-use crate::planner::Planner;
+use crate::domains::KnownDomains;
+use crate::world::World;
 
 /// Pods of a class that must be in a domain at least, by key and domain.
 pub(super) type Least = ((Sym, Sym), u32);
 
-impl Planner<'_> {
-    /// How many of the pods of a class any plan must have in each domain of a spread that the class is alone in: with
-    /// `count` of them placed the emptiest domain can only be so empty. Looks at the state before any was placed.
-    pub(super) fn least_in_domains(
-        &mut self,
-        class: ClassId,
-        count: u32,
-        demands: &FxHashMap<ClassId, Demand>,
-    ) -> Vec<Least> {
-        let Some(demand) = demands.get(&class) else { return Vec::new() };
-        for (key, constraints) in &demand.keyed {
-            if !self.tables.iter().all(|table| table.decides(*key)) {
+/// How many of the pods of a class any plan must have in each domain of a spread that the class is alone in: with
+/// `count` of them placed the emptiest domain can only be so empty. Looks at the state before any was placed.
+pub(super) fn least_in_domains(
+    world: World<'_>,
+    domains: &mut KnownDomains,
+    class: ClassId,
+    count: u32,
+    demands: &FxHashMap<ClassId, Demand>,
+) -> Vec<Least> {
+    let Some(demand) = demands.get(&class) else { return Vec::new() };
+    for (key, constraints) in &demand.keyed {
+        if !world.tables.columns.iter().all(|table| table.decides(*key)) {
+            continue;
+        }
+        for constraint in constraints {
+            let &Constraint::Spread { counter, max_skew, min_domains, counts_self: true } = constraint else {
+                continue;
+            };
+            let is_alone =
+                demands.iter().all(|(other, demand)| *other == class || !demand.keyed_counts.contains(&counter));
+            let names = domains.of(world, counter);
+            if !is_alone || min_domains.is_some_and(|least| names.len() < least as usize) {
                 continue;
             }
-            for constraint in constraints {
-                let &Constraint::Spread { counter, max_skew, min_domains, counts_self: true } = constraint else {
-                    continue;
-                };
-                let is_alone =
-                    demands.iter().all(|(other, demand)| *other == class || !demand.keyed_counts.contains(&counter));
-                let domains = self.domains(counter);
-                if !is_alone || min_domains.is_some_and(|least| domains.len() < least as usize) {
-                    continue;
-                }
-                let loads: FxHashMap<Sym, u32> = self.state.domains(counter).collect();
-                let loads: Vec<u32> = domains.iter().map(|name| loads.get(name).copied().unwrap_or(0)).collect();
-                let emptiest = emptiest(&loads, max_skew, count);
-                let least =
-                    domains.iter().zip(&loads).map(|(&name, load)| ((*key, name), emptiest.saturating_sub(*load)));
-                return least.filter(|(_, pods)| *pods > 0).collect();
-            }
+            let loads: FxHashMap<Sym, u32> = world.ledger.state.domains(counter).collect();
+            let loads: Vec<u32> = names.iter().map(|name| loads.get(name).copied().unwrap_or(0)).collect();
+            let emptiest = emptiest(&loads, max_skew, count);
+            let least = names.iter().zip(&loads).map(|(&name, load)| ((*key, name), emptiest.saturating_sub(*load)));
+            return least.filter(|(_, pods)| *pods > 0).collect();
         }
-        Vec::new()
     }
+    Vec::new()
 }
 
 // What the emptiest domain holds at least once `count` more pods are placed: one domain holds just that, the others no

@@ -6,29 +6,14 @@ use std::rc::Rc;
 use berth_model::{ClassId, Money, ResourceId};
 use fixedbitset::FixedBitSet;
 
-use super::{Floor, float};
+use super::Floor;
+use super::choices::{Choice, Choices, Search, Weights, float};
 
 /// Sets of nodes that are looked at for one price; with more of them it is left open.
 const STEPS: u32 = 4_000;
 
 /// Of a price: so little less is no saving of note.
 const NOTE: f64 = 1e-5;
-
-/// Nodes that are no dearer than any with as much room of these resources, the dearest first.
-#[derive(Debug)]
-pub(super) struct Choices {
-    nodes: Vec<Choice>,
-}
-
-#[derive(Debug)]
-struct Choice {
-    cost: f64,
-    /// By position of the resource.
-    room: Vec<f64>,
-}
-
-/// What choices depend on: which columns count, and by which resources.
-pub(super) type Key = (Vec<u32>, Vec<ResourceId>);
 
 impl Floor<'_> {
     /// Whether new nodes that cost less than this may have as much as these pods ask for, a hundred-thousandth less being no
@@ -42,7 +27,7 @@ impl Floor<'_> {
         if choices.nodes.last().is_some_and(|cheapest| cheapest.cost <= 0.0) {
             return true;
         }
-        let by_position = |weights: &super::Weights| -> Vec<f64> {
+        let by_position = |weights: &Weights| -> Vec<f64> {
             let of = |resource: &ResourceId| weights.iter().find(|(known, _)| known == resource);
             resources.iter().map(|resource| of(resource).map_or(0.0, |(_, weight)| *weight)).collect()
         };
@@ -81,38 +66,5 @@ impl Floor<'_> {
         let choices = Rc::new(Choices { nodes });
         self.choices.insert(key, Rc::clone(&choices));
         choices
-    }
-}
-
-struct Search<'c> {
-    choices: &'c [Choice],
-    /// Each under which no node is worth more than it costs.
-    weights: &'c [Vec<f64>],
-    steps: u32,
-}
-
-impl Search<'_> {
-    /// Whether nodes of these choices, from one on, that cost less than the budget may have what is left.
-    fn holds(&mut self, left: &mut Vec<f64>, budget: f64, from: usize) -> bool {
-        if left.iter().all(|left| *left <= 0.0) || self.steps == 0 {
-            return true;
-        }
-        self.steps -= 1;
-        let worth = |weights: &Vec<f64>| weights.iter().zip(&*left).map(|(a, b)| a * b.max(0.0)).sum::<f64>();
-        if self.weights.iter().any(|weights| worth(weights) >= budget) {
-            return false;
-        }
-        for (at, choice) in self.choices.iter().enumerate().skip(from) {
-            if choice.cost >= budget {
-                continue;
-            }
-            left.iter_mut().zip(&choice.room).for_each(|(left, room)| *left -= room);
-            let holds = self.holds(left, budget - choice.cost, at);
-            left.iter_mut().zip(&choice.room).for_each(|(left, room)| *left += room);
-            if holds {
-                return true;
-            }
-        }
-        false
     }
 }

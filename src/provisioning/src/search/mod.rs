@@ -13,31 +13,43 @@ pub(crate) use offers::Offers;
 pub(crate) use problem::{Purpose, build};
 pub(crate) use rows::{Member, Row};
 
-use crate::options::Effort;
-use crate::planner::Planner;
+use berth_packing::StopReason;
 
-impl Planner<'_> {
-    /// Packs anew what is on new nodes, and `with_left` what has no place, too. The state is changed even if the plan is
-    /// worse, or is none at all: then false is returned, and the caller rolls back.
-    pub(crate) fn search(&mut self, effort: Effort, with_left: bool) -> bool {
-        let mut rows = rows::Rows::gather(self);
-        if with_left {
-            rows.add_left(self);
-            if rows.waiting.is_empty() {
-                return false;
-            }
+use crate::ledger::Ledger;
+use crate::options::Effort;
+use crate::tables::Tables;
+use crate::world::World;
+
+/// What a search came to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Found {
+    /// Why it stopped.
+    pub(crate) stop: StopReason,
+    /// Whether its plan is one, and is in the ledger.
+    pub(crate) is_put_in: bool,
+}
+
+/// Packs anew what is on new nodes, and `with_left` what has no place, too; `None` where there is nothing to search for. The
+/// ledger is changed even if the plan is worse, or is none at all: the caller rolls back.
+pub(crate) fn search(tables: &Tables<'_>, ledger: &mut Ledger, effort: Effort, with_left: bool) -> Option<Found> {
+    let mut rows = rows::Rows::gather(tables, ledger);
+    if with_left {
+        rows.add_left(tables, ledger);
+        if rows.waiting.is_empty() {
+            return None;
         }
-        if rows.list.is_empty() {
-            return false;
-        }
-        let total = self.share_of_planned();
-        self.set_share_total(total);
-        let withdrawn = self.withdraw(&rows.bins);
-        let offers = Offers::new(self, &rows.list);
-        let (problem, _) = build(self, &rows.list, &offers, Purpose::Plans);
-        let start = problem::start(&problem, &rows, &offers, &withdrawn);
-        let answer = berth_packing::search(&problem, &start, budget(effort, Workload::of(&rows.list)));
-        self.stop = Some(answer.stop);
-        self.put_plan_in(&rows, &offers, &answer.plan)
     }
+    if rows.list.is_empty() {
+        return None;
+    }
+    let total = World::new(tables, ledger).share_of_planned();
+    ledger.shares.set_total(total);
+    let withdrawn = ledger.withdraw(tables, &rows.bins);
+    let world = World::new(tables, ledger);
+    let offers = Offers::new(world, &rows.list);
+    let (problem, _) = build(world, &rows.list, &offers, Purpose::Plans);
+    let start = problem::start(&problem, &rows, &offers, &withdrawn);
+    let answer = berth_packing::search(&problem, &start, budget(effort, Workload::of(&rows.list)));
+    let is_put_in = ledger.put_plan_in(tables, &rows, &offers, &answer.plan);
+    Some(Found { stop: answer.stop, is_put_in })
 }

@@ -1,6 +1,6 @@
 //! Rows and offers as a packing problem: numbers without names.
 
-use berth_model::{Constraint, ResourceId};
+use berth_model::{Constraint, PoolId, ResourceId};
 use berth_packing::{BinType, Item, Need, Pattern, Problem, Rule};
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
@@ -8,7 +8,9 @@ use rustc_hash::FxHashMap;
 use super::carry_out::Withdrawn;
 use super::offers::{Offer, Offers};
 use super::rows::{Row, Rows};
-use crate::planner::Planner;
+
+use crate::tables::PoolColumn;
+use crate::world::World;
 
 /// How much less a dollar of list price counts than a dollar of cost.
 const LIST_PRICE: f64 = 1e-7;
@@ -29,12 +31,7 @@ pub(crate) enum Purpose {
 }
 
 /// The problem, and the resources that its numbers are of, in order.
-pub(crate) fn build(
-    planner: &Planner<'_>,
-    rows: &[Row],
-    offers: &Offers,
-    purpose: Purpose,
-) -> (Problem, Vec<ResourceId>) {
+pub(crate) fn build(world: World<'_>, rows: &[Row], offers: &Offers, purpose: Purpose) -> (Problem, Vec<ResourceId>) {
     let requests = rows.iter().flat_map(|row| row.requests.iter());
     let mut asked: Vec<ResourceId> = requests.filter(|(_, need)| *need > 0).map(|(id, _)| id).collect();
     asked.sort_unstable();
@@ -46,7 +43,7 @@ pub(crate) fn build(
         at_most: u32::MAX,
         load: float(row.weight) / WEIGHT,
     };
-    let mut stocks = Stocks::new(planner, rows, offers, purpose);
+    let mut stocks = Stocks::new(world, rows, offers, purpose);
     let bins = offers.offers.iter().map(|offer| BinType {
         cost: offer.cost.dollars(),
         bias: offer.list_price.dollars() * LIST_PRICE,
@@ -56,8 +53,8 @@ pub(crate) fn build(
             admits.grow(rows.len());
             admits
         },
-        draws: stocks.draws(planner, offer),
-        loads: stocks.loads(planner, offer),
+        draws: stocks.draws(world, offer),
+        loads: stocks.loads(world, offer),
     });
     let bins = bins.collect();
     let problem = Problem {
@@ -65,7 +62,7 @@ pub(crate) fn build(
         bins,
         stocks: stocks.amounts,
         rules: rules(rows, purpose),
-        needs: needs(planner, rows, offers).into_iter().collect(),
+        needs: needs(world, rows, offers).into_iter().collect(),
     };
     (problem, asked)
 }
@@ -77,9 +74,9 @@ pub(crate) fn start(
     offers: &Offers,
     withdrawn: &[Withdrawn],
 ) -> Vec<(Pattern, u32)> {
-    let bins = rows.bins.iter().zip(withdrawn).filter_map(|((_, contents), withdrawn)| {
-        let bin = *offers.of.get(&(withdrawn.pool, withdrawn.planned))?;
-        Some((Pattern { bin, items: contents.clone() }, withdrawn.nodes))
+    let bins = rows.bins.iter().zip(withdrawn).filter_map(|(of_bin, withdrawn)| {
+        let bin = *offers.of.get(&PoolColumn { pool: withdrawn.pool, column: withdrawn.planned })?;
+        Some((Pattern { bin, items: of_bin.contents.clone() }, withdrawn.nodes))
     });
     bins.filter(|(pattern, _)| problem.allows(pattern)).collect()
 }
@@ -94,30 +91,37 @@ struct Stocks {
     limits: Vec<Vec<Limit>>,
 }
 
-/// What is left of a limit: its stock, the resource or nodes, and how much of that makes one of the stock.
-type Limit = (usize, Option<ResourceId>, f64);
+/// What is left of a limit.
+struct Limit {
+    stock: usize,
+    /// `None` for the limit of nodes.
+    resource: Option<ResourceId>,
+    /// How much of it makes one of the stock.
+    unit: f64,
+}
 
 impl Stocks {
-    fn new(planner: &Planner<'_>, rows: &[Row], offers: &Offers, purpose: Purpose) -> Self {
+    fn new(world: World<'_>, rows: &[Row], offers: &Offers, purpose: Purpose) -> Self {
         let mut stocks =
             Stocks { amounts: Vec::new(), shares: Vec::new(), slots: FxHashMap::default(), limits: Vec::new() };
-        if (purpose == Purpose::Plans && planner.counts_shares()) || planner.bounds_count_shares() {
-            for left in planner.left_of_shares(&pods_of_cells(planner, rows, offers, purpose)) {
+        if (purpose == Purpose::Plans && world.tables.counts_shares()) || world.tables.bounds_count_shares() {
+            for left in world.left_of_shares(&pods_of_cells(world, rows, offers, purpose)) {
                 stocks.shares.push(stocks.amounts.len());
                 stocks.amounts.push(float(left) / WEIGHT);
             }
         }
-        for (index, pool) in planner.cluster.node_pools.iter().enumerate() {
+        for (index, pool) in world.tables.cluster.node_pools.iter().enumerate() {
+            let id = PoolId::new(index);
             let mut limits = Vec::new();
-            if let Some((used, nodes)) = planner.state.pool_use(index) {
+            if let Some((used, nodes)) = world.ledger.state.pool_use(id) {
                 for &(resource, limit) in &pool.limits {
                     // Amounts are of the order of what one node takes, so that numbers are near each other.
-                    let unit = planner.capacity(index, 0).map_or(1, |capacity| capacity.get(resource)).max(1);
-                    limits.push((stocks.amounts.len(), Some(resource), float(unit)));
+                    let unit = world.tables.first_capacity(id).map_or(1, |capacity| capacity.get(resource)).max(1);
+                    limits.push(Limit { stock: stocks.amounts.len(), resource: Some(resource), unit: float(unit) });
                     stocks.amounts.push(float(limit.saturating_sub(used.get(resource)).max(0)) / float(unit));
                 }
                 if let Some(limit) = pool.node_limit {
-                    limits.push((stocks.amounts.len(), None, 1.0));
+                    limits.push(Limit { stock: stocks.amounts.len(), resource: None, unit: 1.0 });
                     stocks.amounts.push(float(i64::from(limit) - i64::try_from(nodes).unwrap_or(i64::MAX)).max(0.0));
                 }
             }
@@ -127,18 +131,18 @@ impl Stocks {
     }
 
     // What an offer draws from; its supply comes first.
-    fn draws(&mut self, planner: &Planner<'_>, offer: &Offer) -> Vec<(usize, f64)> {
+    fn draws(&mut self, world: World<'_>, offer: &Offer) -> Vec<(usize, f64)> {
         let mut draws = Vec::new();
         if let Some(slot) = offer.slot {
             let next = self.amounts.len();
             let stock = *self.slots.entry(slot).or_insert(next);
             if stock == next {
-                self.amounts.push(f64::from(planner.state.free_slots(slot)));
+                self.amounts.push(f64::from(world.ledger.state.free_slots(slot)));
             }
             draws.push((stock, 1.0));
         }
-        let capacity = planner.capacity(offer.pool, offer.column);
-        for &(stock, resource, unit) in self.limits.get(offer.pool).into_iter().flatten() {
+        let capacity = world.tables.capacity(offer.pool, offer.column);
+        for &Limit { stock, resource, unit } in self.limits.get(offer.pool.index()).into_iter().flatten() {
             let amount = match (resource, capacity) {
                 (Some(resource), Some(capacity)) => float(capacity.get(resource)) / unit,
                 _ => 1.0,
@@ -151,14 +155,14 @@ impl Stocks {
     }
 
     // The shares that what is on an offer counts in.
-    fn loads(&self, planner: &Planner<'_>, offer: &Offer) -> Vec<usize> {
-        let cells = planner.shares.cells_of(offer.pool, offer.column).iter();
-        cells.filter_map(|&cell| self.shares.get(cell as usize).copied()).collect()
+    fn loads(&self, world: World<'_>, offer: &Offer) -> Vec<usize> {
+        let cells = world.tables.shares.cells_of(offer.pool, offer.column).iter();
+        cells.filter_map(|&cell| self.shares.get(cell.index()).copied()).collect()
     }
 }
 
 // By cell of the shares: the smallest pod that may be there, or the largest.
-fn pods_of_cells(planner: &Planner<'_>, rows: &[Row], offers: &Offers, purpose: Purpose) -> Vec<Option<i64>> {
+fn pods_of_cells(world: World<'_>, rows: &[Row], offers: &Offers, purpose: Purpose) -> Vec<Option<i64>> {
     let choose = |pods: &mut dyn Iterator<Item = i64>| match purpose {
         Purpose::Plans => pods.min(),
         Purpose::Bounds => pods.max(),
@@ -167,9 +171,9 @@ fn pods_of_cells(planner: &Planner<'_>, rows: &[Row], offers: &Offers, purpose: 
     for offer in &offers.offers {
         let mut weights = offer.admits.ones().filter_map(|row| rows.get(row)).map(|row| row.weight);
         let pod = choose(&mut weights);
-        for &cell in planner.shares.cells_of(offer.pool, offer.column) {
-            pods.resize(pods.len().max(cell as usize + 1), None);
-            if let Some(known) = pods.get_mut(cell as usize) {
+        for &cell in world.tables.shares.cells_of(offer.pool, offer.column) {
+            pods.resize(pods.len().max(cell.index() + 1), None);
+            if let Some(known) = pods.get_mut(cell.index()) {
                 *known = choose(&mut known.iter().copied().chain(pod));
             }
         }
@@ -178,14 +182,14 @@ fn pods_of_cells(planner: &Planner<'_>, rows: &[Row], offers: &Offers, purpose: 
 }
 
 // Nodes with accelerators, slots aside, hold a pod that asks for some.
-fn needs(planner: &Planner<'_>, rows: &[Row], offers: &Offers) -> Option<Need> {
+fn needs(world: World<'_>, rows: &[Row], offers: &Offers) -> Option<Need> {
     let mut need =
         Need { bins: FixedBitSet::with_capacity(offers.offers.len()), items: FixedBitSet::with_capacity(rows.len()) };
     for (at, offer) in offers.offers.iter().enumerate() {
-        need.bins.set(at, planner.is_kept(offer.pool, offer.column));
+        need.bins.set(at, world.tables.accelerators.is_kept(offer.pool, offer.column));
     }
     for (at, row) in rows.iter().enumerate() {
-        need.items.set(at, planner.accelerators.are_in(&row.requests));
+        need.items.set(at, world.tables.accelerators.are_in(&row.requests));
     }
     (!need.bins.is_clear()).then_some(need)
 }

@@ -7,8 +7,9 @@ use berth_scheduling::demands;
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 
-use crate::planner::Planner;
+use crate::ledger::{Ledger, PlacedAs};
 use crate::prepared::Prepared;
+use crate::tables::Tables;
 
 /// Pods of a class that go to nodes with the same decided values.
 #[derive(Clone, Debug)]
@@ -64,11 +65,17 @@ struct RowKey {
 /// What pods have in common that are of one row for certain.
 type Kind = (ClassId, Vec<(Sym, Sym)>, Option<u32>);
 
+/// A bin, by index, and how many pods of which rows a node of it holds.
+pub(crate) struct BinRows {
+    pub(crate) bin: usize,
+    pub(crate) contents: Vec<(u32, u32)>,
+}
+
 /// The rows of a packing, and the bins that they are from.
 pub(crate) struct Rows<'a> {
     pub(crate) list: Vec<Row>,
-    /// Bins, each with its rows and how many pods of each a node holds.
-    pub(crate) bins: Vec<(usize, Vec<(u32, u32)>)>,
+    /// The bins that hold them.
+    pub(crate) bins: Vec<BinRows>,
     pub(crate) prepared: FxHashMap<ClassId, Prepared<'a>>,
     /// Pods among the members that have no place yet.
     pub(crate) waiting: Vec<(ClassId, u32)>,
@@ -77,7 +84,7 @@ pub(crate) struct Rows<'a> {
 
 impl<'a> Rows<'a> {
     /// The rows of what is on new nodes, as far as patterns can express what they need.
-    pub(crate) fn gather(planner: &Planner<'a>) -> Self {
+    pub(crate) fn gather(tables: &Tables<'a>, ledger: &Ledger) -> Self {
         let mut rows = Rows {
             list: Vec::new(),
             bins: Vec::new(),
@@ -87,9 +94,9 @@ impl<'a> Rows<'a> {
         };
         let mut unfit: FxHashMap<ClassId, bool> = FxHashMap::default();
         let mut known: FxHashMap<Kind, u32> = FxHashMap::default();
-        for (index, bin) in planner.state.bins().iter().enumerate().filter(|(_, bin)| bin.nodes > 0) {
+        for (index, bin) in ledger.state.bins().iter().enumerate().filter(|(_, bin)| bin.nodes > 0) {
             let is_unfit = bin.contents.iter().any(|(class, _)| {
-                *unfit.entry(*class).or_insert_with(|| match prepare(planner, *class) {
+                *unfit.entry(*class).or_insert_with(|| match prepare(tables, ledger, *class) {
                     Some(prepared) => {
                         rows.prepared.insert(*class, prepared);
                         false
@@ -104,9 +111,9 @@ impl<'a> Rows<'a> {
             for &(class, each) in &bin.contents {
                 let Some(prepared) = rows.prepared.get(&class) else { continue };
                 let pins = pins_on(bin, prepared);
-                let least_weight = least_weight(planner, bin);
+                let least_weight = least_weight(tables, bin);
                 let id = *known.entry((class, pins.clone(), least_weight)).or_insert_with(|| {
-                    let key = key(planner, prepared, &pins, class, least_weight);
+                    let key = key(tables, prepared, &pins, class, least_weight);
                     row_of(&mut rows.ids, &mut rows.list, key)
                 });
                 if let Some(row) = rows.list.get_mut(id as usize) {
@@ -118,29 +125,29 @@ impl<'a> Rows<'a> {
                 }
             }
             contents.sort_unstable();
-            rows.bins.push((index, contents));
+            rows.bins.push(BinRows { bin: index, contents });
         }
         rows
     }
 
     /// Adds pods that have no place for want of what others took. Those that are counted in domains are left to first
     /// fit: how many of them a domain may have depends on how many the others get.
-    pub(crate) fn add_left(&mut self, planner: &Planner<'a>) {
-        for &(class, count) in &planner.tally.left {
-            if !planner.may_want_what_others_took(class) {
+    pub(crate) fn add_left(&mut self, tables: &Tables<'a>, ledger: &Ledger) {
+        for &(class, count) in &ledger.tally.left {
+            if !tables.may_want_what_others_took(class) {
                 continue;
             }
             let prepared = match self.prepared.entry(class) {
                 Entry::Occupied(known) => known.into_mut(),
-                Entry::Vacant(new) => match prepare_left(planner, class) {
+                Entry::Vacant(new) => match prepare_left(tables, ledger, class) {
                     Some(prepared) => new.insert(prepared),
                     None => continue,
                 },
             };
-            if !is_counted_nowhere(planner, prepared) {
+            if !is_counted_nowhere(tables, prepared) {
                 continue;
             }
-            let key = key(planner, prepared, &[], class, Some(0));
+            let key = key(tables, prepared, &[], class, Some(0));
             let id = row_of(&mut self.ids, &mut self.list, key);
             if let Some(row) = self.list.get_mut(id as usize) {
                 row.add(class, Vec::new(), count);
@@ -148,21 +155,21 @@ impl<'a> Rows<'a> {
             }
         }
         // The first members of a row are the last to be left out.
-        let priority = |class: ClassId| planner.universe.class(class).map_or(0, |class| planner.spec(class).priority);
+        let priority = |class: ClassId| tables.universe.class(class).map_or(0, |class| tables.spec(class).priority);
         for row in &mut self.list {
             row.members.sort_by_key(|member| std::cmp::Reverse(priority(member.class)));
         }
     }
 
     /// Rows and their members, those of the highest priority first.
-    pub(crate) fn by_priority(&self, planner: &Planner<'_>) -> Vec<(usize, usize)> {
+    pub(crate) fn by_priority(&self, tables: &Tables<'_>) -> Vec<(usize, usize)> {
         let all = self.list.iter().enumerate();
         let mut all: Vec<(i32, usize, usize)> = all
             .flat_map(|(row, definition)| {
                 let members = definition.members.iter().enumerate();
                 members.map(move |(member, definition)| {
-                    let class = planner.universe.class(definition.class);
-                    (class.map_or(0, |class| planner.spec(class).priority), row, member)
+                    let class = tables.universe.class(definition.class);
+                    (class.map_or(0, |class| tables.spec(class).priority), row, member)
                 })
             })
             .collect();
@@ -190,43 +197,43 @@ fn row_of(ids: &mut FxHashMap<RowKey, u32>, list: &mut Vec<Row>, key: RowKey) ->
 
 // The demand under which all of a class's pods were placed; `None` where patterns cannot express what it needs: company
 // on its node, a volume of its own, preferences that some pods gave up and others kept, or counting on some nodes only.
-fn prepare<'a>(planner: &Planner<'a>, class: ClassId) -> Option<Prepared<'a>> {
-    let placed = planner.tally.placed_as.get(&class)?;
-    let (level, way) = (*placed)?;
-    let demand = demands(planner.cluster, planner.universe, class).into_iter().nth(level)?;
-    let prepared = Prepared::alternatives(planner, &demand).into_iter().nth(way)?;
-    is_expressible(planner, &prepared).then_some(prepared)
+fn prepare<'a>(tables: &Tables<'a>, ledger: &Ledger, class: ClassId) -> Option<Prepared<'a>> {
+    let placed = ledger.tally.placed_as.get(&class)?;
+    let PlacedAs { relaxed, way } = (*placed)?;
+    let demand = demands(tables.cluster, tables.universe, class).into_iter().nth(relaxed)?;
+    let prepared = Prepared::alternatives(tables, &demand).into_iter().nth(way)?;
+    is_expressible(tables, &prepared).then_some(prepared)
 }
 
 // Of a class that has pods without a place: as the others were placed, if there are any; else as all its preferences
 // have it, since those of pods that find a place for giving one up are first fit's to drop.
-fn prepare_left<'a>(planner: &Planner<'a>, class: ClassId) -> Option<Prepared<'a>> {
-    if planner.tally.placed_as.contains_key(&class) {
-        return prepare(planner, class);
+fn prepare_left<'a>(tables: &Tables<'a>, ledger: &Ledger, class: ClassId) -> Option<Prepared<'a>> {
+    if ledger.tally.placed_as.contains_key(&class) {
+        return prepare(tables, ledger, class);
     }
-    let demand = demands(planner.cluster, planner.universe, class).into_iter().next()?;
-    let mut ways = Prepared::alternatives(planner, &demand).into_iter();
+    let demand = demands(tables.cluster, tables.universe, class).into_iter().next()?;
+    let mut ways = Prepared::alternatives(tables, &demand).into_iter();
     let prepared = ways.next().filter(|_| ways.next().is_none())?;
-    (prepared.spec.refusal.is_none() && is_expressible(planner, &prepared)).then_some(prepared)
+    (prepared.spec.refusal.is_none() && is_expressible(tables, &prepared)).then_some(prepared)
 }
 
 /// Whether pods of a demand neither choose a domain nor count in one, and on every node alike for what counts by node.
-pub(crate) fn is_counted_nowhere(planner: &Planner<'_>, prepared: &Prepared<'_>) -> bool {
+pub(crate) fn is_counted_nowhere(tables: &Tables<'_>, prepared: &Prepared<'_>) -> bool {
     let demand = &prepared.demand;
     let is_filtered =
-        |counter: &CounterId| planner.universe.counter(*counter).is_none_or(|counter| counter.filter.is_some());
+        |counter: &CounterId| tables.universe.counter(*counter).is_none_or(|counter| counter.filter.is_some());
     let is_by_domain = !demand.keyed.is_empty() || !demand.keyed_counts.is_empty() || !demand.decided_keys.is_empty();
     !is_by_domain && !demand.host_counts.iter().any(is_filtered)
 }
 
-fn is_expressible(planner: &Planner<'_>, prepared: &Prepared<'_>) -> bool {
+fn is_expressible(tables: &Tables<'_>, prepared: &Prepared<'_>) -> bool {
     let demand = &prepared.demand;
     let is_alone = demand.host.iter().all(|constraint| !matches!(constraint, Constraint::Affinity { .. }));
     let is_steady = |counter: &CounterId| {
-        let definition = planner.universe.counter(*counter);
+        let definition = tables.universe.counter(*counter);
         let Some(filter) = definition.and_then(|counter| counter.filter) else { return true };
         prepared.admissions.iter().enumerate().all(|(pool, admission)| {
-            let passages = planner.passages.get(filter as usize).and_then(|passages| passages.get(pool));
+            let passages = tables.passages.get(filter as usize).and_then(|passages| passages.get(pool));
             let (Some(admission), Some(passages)) = (admission, passages) else { return true };
             passages.iter().all(|passage| passage.columns.is_disjoint(&admission.columns))
                 || passages.iter().any(|passage| {
@@ -246,24 +253,24 @@ fn pins_on(bin: &Bin, prepared: &Prepared<'_>) -> Vec<(Sym, Sym)> {
 
 // Paid nodes stay in pools that are as heavy; what is on a slot may be paid for in the heaviest pool alone, which the
 // score that compares plans sees to.
-fn least_weight(planner: &Planner<'_>, bin: &Bin) -> Option<u32> {
-    let is_reserved = planner.tables.get(bin.pool).is_some_and(|table| table.reserved.contains(bin.planned));
-    let weight = planner.cluster.node_pools.get(bin.pool).map_or(0, |pool| pool.weight);
+fn least_weight(tables: &Tables<'_>, bin: &Bin) -> Option<u32> {
+    let is_reserved = tables.table(bin.pool).is_reserved(bin.planned);
+    let weight = tables.definition(bin.pool).map_or(0, |pool| pool.weight);
     (!is_reserved).then_some(weight)
 }
 
 fn key(
-    planner: &Planner<'_>,
+    tables: &Tables<'_>,
     prepared: &Prepared<'_>,
     pins: &[(Sym, Sym)],
     class: ClassId,
     least_weight: Option<u32>,
 ) -> RowKey {
-    let scope = prepared.scope(planner, pins);
+    let scope = prepared.scope(tables, pins);
     let mut is_plain = true;
     let mut heaviest = 0;
-    let mut columns = Vec::with_capacity(planner.tables.len());
-    for (pool, table) in planner.tables.iter().enumerate() {
+    let mut columns = Vec::with_capacity(tables.columns.len());
+    for (pool, table) in tables.by_pool() {
         let Some(admission) = scope.admission(pool) else {
             columns.push(FixedBitSet::with_capacity(table.columns.len()));
             continue;
@@ -272,13 +279,13 @@ fn key(
         let mut fitting = admission.columns.clone();
         table.keep_fitting(&mut fitting, prepared.requests);
         if fitting.ones().any(|at| !table.reserved.contains(at)) {
-            heaviest = heaviest.max(planner.cluster.node_pools.get(pool).map_or(0, |pool| pool.weight));
+            heaviest = heaviest.max(tables.definition(pool).map_or(0, |pool| pool.weight));
         }
         columns.push(fitting);
     }
     RowKey {
         requests: prepared.requests.clone(),
-        weight: planner.shares.weight(class),
+        weight: tables.shares.weight(class),
         columns,
         least_weight: least_weight.unwrap_or(heaviest),
         host: prepared.demand.host.clone(),

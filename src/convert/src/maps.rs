@@ -1,0 +1,12 @@
+//! Maps and sets in the order of insertion, with keys of our own choice.
+
+use indexmap::{IndexMap, IndexSet};
+use rustc_hash::FxBuildHasher;
+
+pub(crate) type FxIndexMap<K, V> = IndexMap<K, V, FxBuildHasher>;
+pub(crate) type FxIndexSet<T> = IndexSet<T, FxBuildHasher>;
+
+/// A position, as others keep it.
+pub(crate) fn index(position: usize) -> u32 {
+    u32::try_from(position).unwrap_or(u32::MAX)
+}
