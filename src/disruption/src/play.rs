@@ -90,7 +90,7 @@ impl Played {
     }
 }
 
-/// Carries a command out. `None`, and nothing is changed, where a pod would not find its place again.
+/// Carries a command out. `None`, and nothing is changed, where a pod would not find its place again, or a launch no slot.
 pub(crate) fn play(
     (state, decider): (&mut State, &mut Decider),
     gone: &[&Candidate],
@@ -129,11 +129,13 @@ pub(crate) fn play(
     }
     // What a removed node frees is not given back: it is free only when the cloud's count says so.
     for (_, launch) in launches {
-        if let Some(id) = &launch.offering.reservation_id
-            && state.take_slot(id, now)
-        {
-            played.slots.push(id.clone());
+        let Some(id) = &launch.offering.reservation_id else { continue };
+        if !state.take_slot(id, now) {
+            // A command that was found beside this one took it.
+            played.undo(state);
+            return Ok(None);
         }
+        played.slots.push(id.clone());
     }
     for node in nodes {
         if let Some(reference) = node.reference() {

@@ -161,3 +161,18 @@ fn a_pod_that_a_limit_keeps_waiting_costs_nothing_of_what_a_command_saves() {
     ];
     assert_eq!(told.map(|cost| cost.to_string()), ["1.6", "0", "0.08", "0.16"]);
 }
+
+/// The regression: of two commands that were found together one was decided anew and took the slot of the other, which was carried
+/// out as it had been found.
+#[test]
+fn commands_that_are_found_together_take_each_slot_once() {
+    let cluster: Vec<Standing> = vec![(2, 0, vec![4], false), (0, 0, vec![8], false), (1, 0, vec![1], false)];
+    let disruption = disrupted(&objects_of(&cluster, Some(8), 1, &[]), &[("small", 0, "cr-1", 1)], &Options::default());
+    let launched = disruption.commands.iter().flat_map(|command| &command.replacements);
+    assert_eq!(
+        launched.filter(|(_, launch)| launch.offering.reservation_id.is_some()).count(),
+        1,
+        "{:?}",
+        lines(&disruption)
+    );
+}
