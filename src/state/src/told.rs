@@ -18,7 +18,7 @@ pub(crate) struct Noted {
     pub(crate) offers: bool,
 }
 
-/// What a replica is told: see [`State::take_update`].
+/// What a replica is told: see [`take_update`](crate::State::take_update).
 #[derive(Debug)]
 pub struct Update {
     pub(crate) entries: Vec<(Key, Option<Entry>)>,
