@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use berth_model::{Cluster, Images, PodSpec, Sym};
+use rustc_hash::FxHashMap;
 
 use crate::admission::Admission;
 use crate::draft::{Draft, Drafts};
@@ -44,11 +45,14 @@ pub(crate) fn end(
     let revision_key = cluster.symbols.intern("controller-revision-hash");
     for (root, members) in members {
         let Some(workload) = workloads.get(root) else { continue };
+        // By template of a ReplicaSet: whether its pods are placed as this workload's.
+        let mut alike: FxHashMap<u32, bool> = FxHashMap::default();
         let is_from = |pod: &PodRecord, from: u32| from == 0 || ordinal(pod).is_some_and(|number| number >= from);
-        let is_remade = |pod: &PodRecord| {
+        let mut is_remade = |pod: &PodRecord| {
             let set = pod.owner.and_then(|owner| workloads.get(workloads.find(owners.get_index(owner as usize)?)?));
             if let Some(set) = set.filter(|set| workload.rollout.by_sets && set.kind == WorkloadKind::ReplicaSet) {
-                return !are_placed_alike(drafts, set.draft, workload.draft);
+                let is_alike = || are_placed_alike(drafts, set.draft, workload.draft);
+                return !*alike.entry(set.draft).or_insert_with(is_alike);
             }
             let labels = || cluster.label_sets.get(pod.labels as usize)?.get(revision_key);
             let is_old = |(revision, from)| is_from(pod, from) && labels().is_some_and(|own| own != revision);
@@ -56,7 +60,7 @@ pub(crate) fn end(
                 || workload.rollout.revision.is_some_and(is_old)
         };
         let (remade, kept): (Vec<usize>, Vec<usize>) =
-            members.into_iter().partition(|at| pods.get(*at).is_some_and(is_remade));
+            members.into_iter().partition(|at| pods.get(*at).is_some_and(&mut is_remade));
         let n_kept = kept.len();
         let surplus = if workload.rollout.sheds { surplus(workload, kept, pods) } else { Vec::new() };
         for at in remade.iter().chain(&surplus) {

@@ -66,8 +66,8 @@ pub(crate) struct Candidate {
     pub(crate) created: Option<Timestamp>,
     /// What keeps it, but for drift.
     pub(crate) blocked: Vec<Reason>,
-    /// What keeps it although it drifted: not its pods, where its `terminationGracePeriod` says how long these may stay.
-    pub(crate) blocked_from_drift: Vec<Reason>,
+    /// How many of these, the last, do not keep it from drift: its pods, where its `terminationGracePeriod` ends their stay.
+    pub(crate) n_passing: usize,
     /// What keeps it from being removed as empty, and from consolidation.
     pub(crate) unripe: Vec<Reason>,
     /// What keeps it from consolidation while pods are on it.
@@ -84,12 +84,13 @@ impl Candidate {
 
     /// What keeps it from a method, whenever that is.
     pub(crate) fn blocked_from(&self, method: Method) -> &[Reason] {
-        if method.is_drift() { &self.blocked_from_drift } else { &self.blocked }
+        let n_passing = if method.is_drift() { self.n_passing } else { 0 };
+        self.blocked.get(..self.blocked.len().saturating_sub(n_passing)).unwrap_or_default()
     }
 
     /// Whether a method could take it.
     pub(crate) fn may_go(&self) -> bool {
-        self.blocked.is_empty() || (self.drift.is_some() && self.blocked_from_drift.is_empty())
+        self.blocked.is_empty() || (self.drift.is_some() && self.blocked_from(Method::Drift).is_empty())
     }
 
     /// The method that would take it by itself.
@@ -184,7 +185,7 @@ impl<'a> Facts<'a> {
         let mut blocked = self.blocked();
         let by_pods = self.blocked_by_pods(limits);
         let ends_their_stay = self.claim.is_some_and(|claim| claim.spec.termination_grace_period.is_some());
-        let blocked_from_drift = blocked.iter().chain(by_pods.iter().filter(|_| !ends_their_stay)).cloned().collect();
+        let n_passing = if ends_their_stay { by_pods.len() } else { 0 };
         blocked.extend(by_pods);
         Candidate {
             node: self.node.reference(),
@@ -210,7 +211,7 @@ impl<'a> Facts<'a> {
             held: self.rooms.iter().map(|room| reference(Kind::Reservation, &room.metadata)).collect(),
             created: self.node.created(),
             blocked,
-            blocked_from_drift,
+            n_passing,
             unripe: self.unripe(node_labels, moved.is_empty() && self.rooms.is_empty()),
             unconsolidatable: self.unconsolidatable(node_labels, price.is_some()),
             faults: self.faults(),

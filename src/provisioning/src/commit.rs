@@ -1,12 +1,11 @@
 //! Pods join planned nodes, new ones are opened, and nodes are planned on other columns.
 
-use berth_model::{Bin, ColumnId, PoolId, Resources};
-use smallvec::SmallVec;
+use berth_model::{Bin, ColumnId, PoolId};
 
 use crate::join::Join;
 use crate::ledger::Ledger;
 use crate::prepared::Scope;
-use crate::tables::Tables;
+use crate::tables::{PoolColumn, Tables};
 use crate::world::World;
 
 impl Ledger {
@@ -93,23 +92,9 @@ impl Ledger {
         scope: &Scope<'_>,
         pods: u32,
     ) -> bool {
-        let table = tables.table(pool);
-        let column = table.column(planned);
-        let slots = column.slots;
-        let empty = Bin {
-            pool,
-            nodes,
-            columns: table.all(),
-            planned,
-            slack: column.room.clone(),
-            open: table.open.clone(),
-            domains: SmallVec::new(),
-            used: Resources::new(),
-            contents: SmallVec::new(),
-            host_counts: berth_model::HostCounts::default(),
-            ports: SmallVec::new(),
-            disks: Vec::new(),
-        };
+        let at = PoolColumn { pool, column: planned };
+        let slots = tables.column(at).slots;
+        let empty = tables.empty_bin(at, nodes);
         let Some(join) = World::new(tables, self).join(&empty, scope, pods, planned) else { return false };
         if let Some(slot) = slots
             && !self.state.take_slots(slot, nodes)

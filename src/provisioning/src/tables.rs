@@ -4,10 +4,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use berth_model::{
-    ClassId, Cluster, Column, ColumnId, ColumnTable, NodePool, PodClass, PodSpec, PoolId, Resources, Sym, Universe,
+    Bin, ClassId, Cluster, Column, ColumnId, ColumnTable, HostCounts, NodePool, PodClass, PodSpec, PoolId, Resources,
+    Sym, Universe,
 };
 use berth_scheduling::{NodeTables, Passage, filter_passages};
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
 use crate::accelerators::Accelerators;
 use crate::launch_domains::launch_filters;
@@ -105,6 +107,25 @@ impl<'a> Tables<'a> {
     /// A column of a NodePool.
     pub(crate) fn column(&self, at: PoolColumn) -> &Column {
         self.table(at.pool).column(at.column)
+    }
+
+    /// So many alike nodes of a NodePool, planned as this column, that nobody is on yet.
+    pub(crate) fn empty_bin(&self, PoolColumn { pool, column: planned }: PoolColumn, nodes: u32) -> Bin {
+        let table = self.table(pool);
+        Bin {
+            pool,
+            nodes,
+            columns: table.all(),
+            planned,
+            slack: table.column(planned).room.clone(),
+            open: table.open.clone(),
+            domains: SmallVec::new(),
+            used: Resources::new(),
+            contents: SmallVec::new(),
+            host_counts: HostCounts::default(),
+            ports: SmallVec::new(),
+            disks: Vec::new(),
+        }
     }
 
     /// A NodePool as it is defined; `None` for one that there is not.

@@ -2,15 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use berth_model::{Bin, ClassId, ColumnId, PoolId, Resources};
+use berth_model::{Bin, ClassId, ColumnId, PoolId};
 use berth_packing::Pattern;
-use smallvec::SmallVec;
 
 use super::offers::Offers;
 use super::rows::{BinRows, Member, Rows, is_counted_nowhere};
 use crate::ledger::{Ledger, PlacedAs};
 use crate::share_tally::Move;
-use crate::tables::Tables;
+use crate::tables::{PoolColumn, Tables};
 use crate::world::World;
 
 /// A group of nodes as it was before it was taken out.
@@ -73,21 +72,7 @@ impl World<'_> {
         contents: &Contents,
         nodes: u32,
     ) -> Option<Bin> {
-        let table = self.tables.table(pool);
-        let mut bin = Bin {
-            pool,
-            nodes,
-            columns: table.all(),
-            planned,
-            slack: table.column(planned).room.clone(),
-            open: table.open.clone(),
-            domains: SmallVec::new(),
-            used: Resources::new(),
-            contents: SmallVec::new(),
-            host_counts: berth_model::HostCounts::default(),
-            ports: SmallVec::new(),
-            disks: Vec::new(),
-        };
+        let mut bin = self.tables.empty_bin(PoolColumn { pool, column: planned }, nodes);
         // Who asks for accelerators opens the nodes that are kept for them.
         let asks =
             |part: &&Part| rows.list.get(part.row).is_some_and(|row| self.tables.accelerators.are_in(&row.requests));
