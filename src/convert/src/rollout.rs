@@ -23,7 +23,7 @@ pub(crate) fn are_placed_alike(drafts: &Drafts, a: u32, b: u32) -> bool {
 }
 
 /// Ends the pods that changes remake, so that they are planned anew, and those that are too many; says how many of which
-/// workload. Quotas have what they took.
+/// workload. Quotas get back what these pods used.
 pub(crate) fn end(
     (pods, owners, workloads, drafts): (&[PodRecord], &FxIndexSet<Owner>, &Workloads, &Drafts),
     fates: &mut [Fate],

@@ -66,7 +66,7 @@ pub(crate) struct Candidate {
     pub(crate) created: Option<Timestamp>,
     /// What keeps it, but for drift.
     pub(crate) blocked: Vec<Reason>,
-    /// How many of these, the last, do not keep it from drift: its pods, where its `terminationGracePeriod` ends their stay.
+    /// The last so many of these do not keep it from drift: they are its pods', and its `terminationGracePeriod` ends their stay.
     pub(crate) n_passing: usize,
     /// What keeps it from being removed as empty, and from consolidation.
     pub(crate) unripe: Vec<Reason>,
@@ -82,7 +82,7 @@ impl Candidate {
         self.capacity_type == labels::RESERVED
     }
 
-    /// What keeps it from a method, whenever that is.
+    /// What keeps it from a method.
     pub(crate) fn blocked_from(&self, method: Method) -> &[Reason] {
         let n_passing = if method.is_drift() { self.n_passing } else { 0 };
         self.blocked.get(..self.blocked.len().saturating_sub(n_passing)).unwrap_or_default()

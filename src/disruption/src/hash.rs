@@ -19,8 +19,8 @@ pub fn template_hash(pool: &NodePool) -> String {
     hasher.finish().to_string()
 }
 
-/// Gives a NodePool that takes the place of another the hash that a controller would give it, as far as nodes tell by it
-/// whether they have drifted: another one than before where its template is another, whosever hash that was.
+/// Sets the hash of a changed NodePool, as a controller would: files have none. It differs from the hash before where the
+/// template differs, whoever computed that one; so nodes tell by it whether they have drifted.
 pub fn rehash(after: &mut NodePool, before: &NodePool) {
     let of = |key: &str| before.metadata.annotations.as_ref().and_then(|all| all.get(key)).cloned();
     let (Some(hash), version) = (of(labels::NODEPOOL_HASH), of(labels::NODEPOOL_HASH_VERSION)) else { return };

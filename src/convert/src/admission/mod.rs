@@ -152,7 +152,7 @@ impl Admission {
         AdmissionSpec::read(self.shapes.get_index(shape as usize)?)
     }
 
-    /// Pods are over that quotas have counted.
+    /// Gives back to quotas what these pods used: they are over, and the quotas' status still counts them.
     pub(crate) fn give_back<'p>(
         &mut self,
         pods: impl Iterator<Item = &'p PodRecord>,
