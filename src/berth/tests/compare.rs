@@ -221,6 +221,108 @@ fn a_quota_counts_pods_that_are_made_anew_once() {
     assert_eq!(plan["diff"]["after"]["pods"], 2, "{}", plan["diff"]);
 }
 
+/// The regression: of a pod with annotations nothing was counted, which nearly every pod has.
+#[test]
+fn a_quota_counts_pods_with_annotations_as_others() {
+    let quota = "---\napiVersion: v1\nkind: ResourceQuota\nmetadata: {name: q}\nspec: {hard: {requests.cpu: 4}}\n";
+    let status = "status: {hard: {requests.cpu: 4}, used: {requests.cpu: 2}}\n";
+    let noted = |text: String| text.replace("labels: {app: web, ", "annotations: {a: b}, labels: {app: web, ");
+    let pods = noted(rolled(2, "n1")).replace("controller: true}]", "controller: true}], uid: own");
+    let cluster = [node("n1", "small", 2, ""), noted(deployment("web", 2, 1)), pods].concat();
+    for (name, status, change, pods) in [
+        // Two of 1 CPU go, two of 2 come: 4 in all.
+        ("counted", status, deployment("web", 2, 2), 2),
+        ("uncounted", "", deployment("web", 2, 2), 2),
+        // Two of 1 CPU stay, so that one of 2 may come.
+        ("beside", "", deployment("new", 2, 2), 1),
+    ] {
+        let file =
+            std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("noted-{}-{name}", std::process::id()));
+        std::fs::write(&file, change).unwrap();
+        let cluster = [&cluster, quota, status].concat();
+        let args = ["--instance-types", &catalogue("noted"), "--diff", &file.display().to_string()];
+        assert_eq!(plan_json(&cluster, &args)["diff"]["after"]["pods"], pods, "{name}");
+    }
+}
+
+/// The regression: manifests as a repository has them, without status, undid what had become of the objects: Jobs ran again,
+/// Reservations held room anew, claims lost their volumes, and pods that run were planned.
+#[test]
+fn manifests_that_a_cluster_was_made_from_change_nothing() {
+    let requests = "resources: {requests: {cpu: 2}}";
+    let job = format!(
+        "---\napiVersion: batch/v1\nkind: Job\nmetadata: {{name: once}}\nspec: {{completions: 2, parallelism: 2, template: \
+         {{spec: {{restartPolicy: Never, containers: [{{name: c, image: i, {requests}}}]}}}}}}\n"
+    );
+    let reservation = |once: bool, ttl: &str| {
+        format!(
+            "---\napiVersion: scheduling.koordinator.sh/v1alpha1\nkind: Reservation\nmetadata: {{name: room-{once}-{ttl}}}\n\
+             spec: {{owners: [{{labelSelector: {{matchLabels: {{app: web}}}}}}], ttl: {ttl}, allocateOnce: {once}, \
+             template: {{spec: {{containers: [{{name: c, image: i, {requests}}}]}}}}}}\n"
+        )
+    };
+    let bare = format!(
+        "---\napiVersion: v1\nkind: Pod\nmetadata: {{name: bare}}\nspec: {{containers: [{{name: c, image: i, {requests}}}]}}\n"
+    );
+    let complete = "status: {succeeded: 2, conditions: [{type: Complete, status: \"True\"}]}\n";
+    let cluster = [
+        node("n1", "large", 8, ""),
+        job.clone() + complete,
+        reservation(true, "0s") + "status: {phase: Succeeded, nodeName: n1}\n",
+        reservation(false, "1h") + "status: {phase: Failed}\n",
+        reservation(false, "0s")
+            + "status: {phase: Available, nodeName: n1, allocatable: {cpu: 2}, allocated: {cpu: 0}}\n",
+        bare.replace("spec: {", "spec: {nodeName: n1, ") + "status: {phase: Running}\n",
+    ]
+    .concat();
+    let change = |name: &str, manifests: String| {
+        let file =
+            std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("same-{}-{name}", std::process::id()));
+        std::fs::write(&file, manifests).unwrap();
+        let run = plan(
+            &cluster,
+            &["--instance-types", &catalogue("same"), "--diff", &file.display().to_string(), "-o", "json"],
+        );
+        (serde_json::from_str::<serde_json::Value>(&run.stdout).unwrap(), run.stderr)
+    };
+    let all = [job, reservation(true, "0s"), reservation(false, "1h"), reservation(false, "0s"), bare.clone()].concat();
+    let (found, told) = change("all", all);
+    assert_eq!(found["diff"]["before"], found["diff"]["after"], "{told}");
+    assert_eq!(found["nodeClaims"].as_array().unwrap().len(), 0, "{found}");
+    let (_, told) = change("other", bare.replace("cpu: 2", "cpu: 3"));
+    assert!(told.contains("Pod default/bare: it runs, and what it requests cannot be changed"), "{told}");
+}
+
+/// The regression: a claim that a change gives again counted as unbound, so that its pod was planned in another zone.
+#[test]
+fn a_claim_that_is_given_again_stays_bound() {
+    let volume = "---\napiVersion: v1\nkind: PersistentVolume\nmetadata: {name: pv}\nspec: {capacity: {storage: 1Gi}, \
+                  accessModes: [ReadWriteOnce], storageClassName: any, claimRef: {namespace: default, name: data}, csi: {driver: \
+                  d, volumeHandle: h}, nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: \
+                  topology.kubernetes.io/zone, operator: In, values: [b]}]}]}}}\n";
+    let claim = "---\napiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data}\nspec: {accessModes: \
+                 [ReadWriteOnce], storageClassName: any, resources: {requests: {storage: 1Gi}}}\n";
+    let class = "---\napiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: any}\nprovisioner: d\n\
+                 volumeBindingMode: WaitForFirstConsumer\n";
+    let bound = claim.replace("spec: {", "spec: {volumeName: pv, ");
+    let cluster = [node("n1", "small", 2, ""), volume.to_owned(), bound, class.to_owned()].concat();
+    let pod = deployment("db", 1, 3).replace(
+        "spec: {containers",
+        "spec: {volumes: [{name: v, persistentVolumeClaim: {claimName: data}}], containers",
+    );
+    let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("bound-{}.yaml", std::process::id()));
+    std::fs::write(&file, [claim, &pod].concat()).unwrap();
+    // Nodes of zone a alone can be had.
+    let args = ["--instance-types", &catalogue("bound"), "--diff", &file.display().to_string(), "-o", "json"];
+    let run = plan(&cluster, &args);
+    assert_eq!(run.code, 1, "{}", run.stdout);
+    assert!(
+        run.stdout.contains("volume node affinity conflict") || run.stdout.contains("node affinity"),
+        "{}",
+        run.stdout
+    );
+}
+
 #[test]
 fn a_change_that_wants_fewer_pods_makes_room() {
     let cluster = [node("n1", "small", 2, ""), deployment("web", 2, 1), rolled(2, "n1")].concat();

@@ -125,8 +125,8 @@ impl Builder {
         };
         let mut draft = pod::draft(spec, &mut self.cluster).map_err(|problem| wrong(problem.under("spec")))?;
         add_ask(metadata, &mut draft, &mut self.cluster).map_err(wrong)?;
-        // Pods that exist have been let in.
-        if self.expansion == Expansion::Workloads && (fingerprint.is_some() || object.uid.is_none()) {
+        // Pods that exist have been let in, and count in quotas.
+        if self.expansion == Expansion::Workloads {
             draft.shape = self.shape_of(spec);
         }
         let draft = self.intern_draft(draft);

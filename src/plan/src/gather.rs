@@ -10,6 +10,7 @@ use berth_cloudprovider_aws::NodeClass;
 use berth_convert::{Builder, ConvertError, Converted, Problem};
 use berth_manifests::{ManifestError, Object, Source, Summary};
 
+use crate::applied::Applied;
 use crate::disrupt::Live;
 use crate::{Options, PlanError, repack, skipped};
 
@@ -43,6 +44,8 @@ pub(crate) struct Gatherer {
     before: Option<Builder>,
     /// Everything as if there were no nodes.
     scratch: Option<Builder>,
+    /// What the cluster has said of objects that the change may give again.
+    applied: Applied,
     /// Whether what comes now is the change.
     is_change: bool,
     time: Duration,
@@ -82,6 +85,7 @@ impl Gatherer {
             builder: Builder::new(options.gates.clone()),
             before: None,
             scratch: options.repack.then(|| Builder::new(options.gates.clone())),
+            applied: Applied::default(),
             is_change: false,
             time: Duration::ZERO,
             notes: Vec::new(),
@@ -115,6 +119,12 @@ impl Gatherer {
     /// One object, as the reader delivers it. What is wrong with it is told by [`Gatherer::note`].
     pub(crate) fn add(&mut self, source: Source, object: &Object) {
         let start = Instant::now();
+        let merged = if self.is_change { self.applied.merged(object) } else { None };
+        let object = merged.as_ref().map_or(object, |merged| &merged.object);
+        self.notes.extend(merged.as_ref().and_then(|merged| merged.warning.clone()));
+        if self.before.is_some() && !self.is_change {
+            self.applied.keep(object);
+        }
         let added = fold(&mut self.builder, object);
         // What is wrong with it is told once.
         if let Some(before) = self.before.as_mut().filter(|_| !self.is_change) {

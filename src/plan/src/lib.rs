@@ -15,6 +15,7 @@
 //! # Ok::<(), berth_plan::PlanError>(())
 //! ```
 
+mod applied;
 mod compare;
 mod decimal;
 mod disrupt;

@@ -376,7 +376,7 @@ pub(crate) async fn hydration(world: &mut World) {
                     && annotations.get("karpenter.sh/nodepool-hash") == of_pool.as_ref()
                     && annotations.get("karpenter.sh/nodepool-hash-version") == version.as_ref()
             };
-            version.as_deref() == Some("berth-v1")
+            version.as_deref() == Some("berth-v2")
                 && world.claims().await.iter().all(is_whole)
                 && world.nodes().await.iter().all(|node| is_labelled(node.metadata.labels.as_ref()))
         })

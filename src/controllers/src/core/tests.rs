@@ -77,7 +77,7 @@ fn claim(at: usize) -> Object {
         "metadata": {"name": format!("web-{at}"), "uid": format!("c{at}"), "resourceVersion": "1",
             "creationTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["karpenter.sh/termination"],
             "labels": {"karpenter.sh/nodepool": "web", "berth.sh/fakenodeclass": "default"},
-            "annotations": {"karpenter.sh/nodepool-hash-version": "berth-v1"}},
+            "annotations": {"karpenter.sh/nodepool-hash-version": "berth-v2"}},
         "spec": {"requirements": [], "nodeClassRef": {"group": "berth.sh", "kind": "FakeNodeClass", "name": "default"}},
         "status": {"providerID": format!("fake:///{at}"), "nodeName": format!("n{at}"), "conditions": conditions}})))
 }
