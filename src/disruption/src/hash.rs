@@ -24,13 +24,13 @@ pub fn template_hash(pool: &NodePool) -> String {
             value["spec"][field] = length;
         }
     }
+    drop_empty(&mut value);
     for field in ["taints", "startupTaints"] {
         if let Some(taints) = value["spec"].get_mut(field).and_then(Value::as_array_mut) {
             taints.sort_by_cached_key(Value::to_string);
             taints.dedup();
         }
     }
-    drop_empty(&mut value);
     let mut hasher = FxHasher::default();
     // Maps are ordered, so the text is the same for the same template.
     value.to_string().hash(&mut hasher);
@@ -39,7 +39,11 @@ pub fn template_hash(pool: &NodePool) -> String {
 
 /// Leaves out what is empty, from the inside out; values of labels and annotations stay, whose key alone says something.
 fn drop_empty(value: &mut Value) {
-    let Value::Object(fields) = value else { return };
+    let fields = match value {
+        Value::Object(fields) => fields,
+        Value::Array(items) => return items.iter_mut().for_each(drop_empty),
+        _ => return,
+    };
     for (key, field) in &mut *fields {
         if !matches!(key.as_str(), "labels" | "annotations") {
             drop_empty(field);
