@@ -3,7 +3,7 @@
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use berth_model::{Cluster, Refusal};
+use berth_model::{Cluster, LabelsId, Refusal};
 use hashbrown::hash_table::Entry;
 use jiff::Timestamp;
 use k8s_openapi::api::core;
@@ -45,7 +45,7 @@ impl Builder {
             namespace,
             name,
             draft: 0,
-            labels: 0,
+            labels: LabelsId(0),
             node: None,
             nominated_node: None,
             owner: None,

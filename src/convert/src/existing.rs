@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 
 use berth_model::{
-    BoundPod, Cluster, Cordon, Holding, Node, NodePool, Phase, PodSpec, SlotId, Sym, Symbols, Units, first_untolerated,
+    BoundPod, Cluster, Cordon, Holding, Node, NodePool, Phase, PodSpec, ReservationId, SlotId, SpecId, Sym, Symbols,
+    Units, first_untolerated,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -158,14 +159,14 @@ impl ExistingNodes {
         let Cluster { nodes, specs, daemons, symbols, .. } = cluster;
         let (Some(node), Some(on)) = (nodes.get_mut(position), self.daemons_on.get(position)) else { return };
         let mut free = node.allocatable.clone();
-        for spec in node.pods.iter().filter_map(|pod| specs.get(pod.spec as usize)) {
+        for spec in node.pods.iter().filter_map(|pod| specs.get(pod.spec.index())) {
             free.subtract(&spec.requests);
         }
         for holding in &node.holdings {
             free.subtract(&holding.held());
         }
         for (_, daemon) in daemons.iter().enumerate().filter(|(at, _)| !on.contains_key(at)) {
-            if let Some(spec) = specs.get(daemon.spec as usize).filter(|spec| runs_on(spec, node, symbols)) {
+            if let Some(spec) = specs.get(daemon.spec.index()).filter(|spec| runs_on(spec, node, symbols)) {
                 free.subtract(&spec.requests);
             }
         }
@@ -195,7 +196,7 @@ impl ExistingNodes {
     /// Binds a pod, of the DaemonSet at that position if it is of one.
     pub(crate) fn bind(&mut self, position: usize, pod: BoundPod, daemon: Option<usize>, cluster: &Cluster) {
         let Some(node) = self.nodes.get_mut(position) else { return };
-        if let Some(spec) = cluster.specs.get(pod.spec as usize) {
+        if let Some(spec) = cluster.spec(pod.spec) {
             node.free.subtract(&spec.requests);
             let holding = node.holdings.iter_mut().find(|holding| Some(holding.reservation) == pod.draws_from);
             if let Some(holding) = holding {
@@ -209,21 +210,21 @@ impl ExistingNodes {
     }
 
     /// The nodes that a pod of a DaemonSet is on its way to, as it names them.
-    pub(crate) fn expected_on(&self, spec: u32, cluster: &Cluster) -> Vec<usize> {
-        let Some(spec) = cluster.specs.get(spec as usize) else { return Vec::new() };
+    pub(crate) fn expected_on(&self, spec: SpecId, cluster: &Cluster) -> Vec<usize> {
+        let Some(spec) = cluster.spec(spec) else { return Vec::new() };
         let named = spec.required_terms.iter().filter_map(|term| term.get(cluster.well_known.field_name)?.single());
         named.filter_map(|name| self.position(name)).collect()
     }
 
     /// A pod of a DaemonSet is on its way to the node that it names: no room is kept there for another.
-    pub(crate) fn expect_daemon(&mut self, spec: u32, daemon: usize, cluster: &Cluster) {
+    pub(crate) fn expect_daemon(&mut self, spec: SpecId, daemon: usize, cluster: &Cluster) {
         for position in self.expected_on(spec, cluster) {
             self.count_daemon(position, daemon, true);
         }
     }
 
     /// Holds the room of a Reservation on its node, if it has one.
-    pub(crate) fn hold(&mut self, id: u32, record: &ReservationRecord) {
+    pub(crate) fn hold(&mut self, id: ReservationId, record: &ReservationRecord) {
         let node = record.reservation.node.filter(|_| record.reservation.phase.holds_room());
         let position = node.and_then(|node| self.position(node));
         if let Some(node) = position.and_then(|position| self.nodes.get_mut(position)) {
@@ -237,14 +238,14 @@ impl ExistingNodes {
         position: usize,
         named: Option<(Sym, Option<Sym>)>,
         cluster: &Cluster,
-    ) -> Option<u32> {
+    ) -> Option<ReservationId> {
         drawn_from(&self.nodes.get(position)?.holdings, named, cluster)
     }
 
     /// Takes what Reservations hold off what is free.
     pub(crate) fn settle_holdings(&mut self, records: &[ReservationRecord]) {
         for node in &mut self.nodes {
-            settle_holdings(&mut node.holdings, |id| records.get(id as usize));
+            settle_holdings(&mut node.holdings, |id| records.get(id.index()));
             for holding in &node.holdings {
                 node.free.subtract(&holding.held());
             }
@@ -253,10 +254,14 @@ impl ExistingNodes {
 }
 
 /// Of the Reservations on a node the one of that name, and uid where it is known.
-pub(crate) fn drawn_from(holdings: &[Holding], named: Option<(Sym, Option<Sym>)>, cluster: &Cluster) -> Option<u32> {
+pub(crate) fn drawn_from(
+    holdings: &[Holding],
+    named: Option<(Sym, Option<Sym>)>,
+    cluster: &Cluster,
+) -> Option<ReservationId> {
     let (name, uid) = named?;
     let is_meant = |holding: &&Holding| {
-        let reservation = cluster.reservations.get(holding.reservation as usize);
+        let reservation = cluster.reservation(holding.reservation);
         // One that was made anew under the same name is another.
         reservation.is_some_and(|r| r.name == name && r.uid.zip(uid).is_none_or(|(mine, theirs)| mine == theirs))
     };
@@ -267,7 +272,7 @@ pub(crate) fn drawn_from(holdings: &[Holding], named: Option<(Sym, Option<Sym>)>
 /// any more.
 pub(crate) fn settle_holdings<'r>(
     holdings: &mut Vec<Holding>,
-    record_of: impl Fn(u32) -> Option<&'r ReservationRecord>,
+    record_of: impl Fn(ReservationId) -> Option<&'r ReservationRecord>,
 ) {
     for holding in &mut *holdings {
         if let Some(record) = record_of(holding.reservation).filter(|_| holding.owners() == 0) {
@@ -287,7 +292,7 @@ pub(crate) fn settle_holdings<'r>(
 pub(crate) fn finish(existing: &mut ExistingNodes, n_given: usize, mut pools: Vec<NodePool>, cluster: &mut Cluster) {
     for (node, on) in existing.nodes.iter_mut().zip(&existing.daemons_on) {
         for (position, daemon) in cluster.daemons.iter().enumerate().take(n_given) {
-            let spec = cluster.specs.get(daemon.spec as usize);
+            let spec = cluster.spec(daemon.spec);
             if let Some(spec) = spec.filter(|_| !on.contains_key(&position))
                 && runs_on(spec, node, &cluster.symbols)
             {

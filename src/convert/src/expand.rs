@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use berth_model::{Cluster, MemberKind, MemberRun, ResourceId};
+use berth_model::{Cluster, LabelsId, MemberKind, MemberRun, ResourceId, SpecId};
 use rustc_hash::FxHashSet;
 
 use crate::admission::Admitted;
@@ -119,7 +119,13 @@ fn member<'a>(workload: &Workload, name: &'a str) -> Who<'a> {
     Who { namespace, name, uid: None, labels, references }
 }
 
-fn add_run(workload: &Workload, name: &str, (spec, labels): (u32, u32), numbers: (u32, u32), cluster: &mut Cluster) {
+fn add_run(
+    workload: &Workload,
+    name: &str,
+    (spec, labels): (SpecId, LabelsId),
+    numbers: (u32, u32),
+    cluster: &mut Cluster,
+) {
     let row = cluster.pending_row(MemberKind::Pod, workload.namespace, spec, labels);
     let Some(row) = row else { return };
     if let Some(last) = row.members.last_mut()
@@ -137,7 +143,7 @@ fn add_run(workload: &Workload, name: &str, (spec, labels): (u32, u32), numbers:
 pub(crate) fn warn_of_empty_requests(cluster: &Cluster, warnings: &mut FxIndexSet<String>) {
     let (mut count, mut first) = (0_u64, None);
     for row in cluster.pending.iter().filter(|row| row.kind == MemberKind::Pod) {
-        let Some(spec) = cluster.specs.get(row.spec as usize) else { continue };
+        let Some(spec) = cluster.spec(row.spec) else { continue };
         let is_empty = |id| spec.requests.get(id) == 0;
         if is_empty(ResourceId::CPU) && is_empty(ResourceId::MEMORY) && spec.refusal.is_none() {
             count += row.members.iter().map(|run| u64::from(run.len())).sum::<u64>();

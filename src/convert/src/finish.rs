@@ -2,7 +2,8 @@
 
 use berth_api::{DefaultingType, PodTopologySpreadArgs, ReservationArgs};
 use berth_model::{
-    Cluster, DefaultConstraint, DefaultSpread, NodePool, PreAllocationSettings, ReservationRules, Sym, Symbols,
+    Cluster, DefaultConstraint, DefaultSpread, NodePool, PreAllocationSettings, ReservationId, ReservationRules, Sym,
+    Symbols,
 };
 use k8s_openapi::api::core::v1::TopologySpreadConstraint;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -112,7 +113,7 @@ impl Builder {
             daemons.get(&self.workloads.root(owner)?).copied()
         };
         let kind_of = |owner: u32| self.owners.get_index(owner as usize).map(|owner| owner.kind);
-        for (record, id) in reservations.iter().zip(0..) {
+        for (record, id) in reservations.iter().zip((0..).map(ReservationId)) {
             existing.hold(id, record);
         }
         let places = place_pods(

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use berth_model::{Cluster, Identity, OwnerReference, Phase, PreAllocationMode, Reservation, Sym};
+use berth_model::{
+    Cluster, Identity, LabelsId, OwnerReference, Phase, PreAllocationMode, Reservation, ReservationId, SpecId, Sym,
+};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::maps::FxIndexSet;
@@ -16,7 +18,7 @@ pub(crate) struct Who<'a> {
     pub(crate) name: &'a str,
     pub(crate) uid: Option<&'a str>,
     /// Index of the label set.
-    pub(crate) labels: u32,
+    pub(crate) labels: LabelsId,
     /// Index of the owner references.
     pub(crate) references: u32,
 }
@@ -27,18 +29,18 @@ pub(crate) struct Ownership {
     pub(crate) references: FxIndexSet<Vec<OwnerReference>>,
     spreading: Spreading,
     /// Reservations, by index, whose owners name no pod, and the others.
-    by_shape: Vec<u32>,
-    by_name: Vec<u32>,
-    shapes: FxHashMap<(Sym, u32, u32), Vec<u32>>,
-    specs: FxHashMap<(u32, Vec<u32>), u32>,
+    by_shape: Vec<ReservationId>,
+    by_name: Vec<ReservationId>,
+    shapes: FxHashMap<(Sym, LabelsId, u32), Vec<ReservationId>>,
+    specs: FxHashMap<(SpecId, Vec<ReservationId>), SpecId>,
 }
 
 impl Ownership {
     /// Of the cluster's Reservations.
     pub(crate) fn new(references: FxIndexSet<Vec<OwnerReference>>, selecting: Selecting, cluster: &Cluster) -> Self {
-        let indexes = (0_u32..).zip(&cluster.reservations);
+        let indexes = cluster.reservations_with_ids();
         let (by_name, by_shape): (Vec<_>, Vec<_>) = indexes.partition(|(_, reservation)| reservation.names_pods());
-        let numbers = |list: Vec<(u32, _)>| list.into_iter().map(|(index, _)| index).collect();
+        let numbers = |list: Vec<(ReservationId, _)>| list.into_iter().map(|(index, _)| index).collect();
         Ownership {
             references,
             spreading: Spreading::new(selecting),
@@ -50,7 +52,7 @@ impl Ownership {
     }
 
     /// A Reservation has other owners, or none any more.
-    pub(crate) fn owners_changed(&mut self, index: u32, reservation: Option<&Reservation>) {
+    pub(crate) fn owners_changed(&mut self, index: ReservationId, reservation: Option<&Reservation>) {
         for list in [&mut self.by_shape, &mut self.by_name] {
             list.retain(|known| *known != index);
         }
@@ -63,7 +65,7 @@ impl Ownership {
 
     /// The numbers N of pods `name-N` of the namespace that some Reservation may name: these are looked at one by one.
     pub(crate) fn named_members(&self, namespace: Sym, name: &str, cluster: &Cluster) -> BTreeSet<u32> {
-        let reservations = self.by_name.iter().filter_map(|&index| cluster.reservations.get(index as usize));
+        let reservations = self.by_name.iter().filter_map(|&index| cluster.reservation(index));
         let owners = reservations.flat_map(|reservation| reservation.owners.iter().flatten());
         let objects = owners.filter_map(|owner| owner.object.as_ref());
         let objects = objects.filter(|object| object.namespace.is_none_or(|named| named == namespace));
@@ -73,7 +75,7 @@ impl Ownership {
     }
 
     /// The spec of a pod that has this one but for the Reservations that it is an owner of.
-    pub(crate) fn spec_for(&mut self, spec: u32, who: Who<'_>, cluster: &mut Cluster) -> u32 {
+    pub(crate) fn spec_for(&mut self, spec: SpecId, who: Who<'_>, cluster: &mut Cluster) -> SpecId {
         let owned = self.owned(who, cluster);
         if owned.is_empty() {
             return spec;
@@ -81,7 +83,7 @@ impl Ownership {
         if let Some(&known) = self.specs.get(&(spec, owned.clone())) {
             return known;
         }
-        let Some(mut owning) = cluster.specs.get(spec as usize).cloned() else { return spec };
+        let Some(mut owning) = cluster.spec(spec).cloned() else { return spec };
         owning.reservation.owner_of.clone_from(&owned);
         let owning = cluster.intern_spec(owning);
         self.specs.insert((spec, owned), owning);
@@ -89,7 +91,7 @@ impl Ownership {
     }
 
     /// The label set of a pod that says from whom it is spread by default, beside its labels.
-    pub(crate) fn labels_for(&mut self, who: Who<'_>, cluster: &mut Cluster) -> u32 {
+    pub(crate) fn labels_for(&mut self, who: Who<'_>, cluster: &mut Cluster) -> LabelsId {
         let references = self.references.get_index(who.references as usize).map_or(&[][..], Vec::as_slice);
         self.spreading.labels_for(who.namespace, (who.labels, who.references), references, cluster)
     }
@@ -100,7 +102,7 @@ impl Ownership {
         before: &Selecting,
         after: Selecting,
         cluster: &mut Cluster,
-    ) -> FxHashSet<u32> {
+    ) -> FxHashSet<LabelsId> {
         let all = &self.references;
         let references = |index: u32| all.get_index(index as usize).map_or(&[][..], Vec::as_slice);
         self.spreading.replace(before, after, references, cluster)
@@ -108,25 +110,25 @@ impl Ownership {
 
     /// The pre-allocating Reservations that are to be bound to running pods of their owners, or wait for these to go, where this
     /// is one.
-    pub(crate) fn pre_allocating(&mut self, who: Who<'_>, cluster: &Cluster) -> Vec<u32> {
-        let binds = |&index: &u32| {
-            let known = cluster.reservations.get(index as usize);
+    pub(crate) fn pre_allocating(&mut self, who: Who<'_>, cluster: &Cluster) -> Vec<ReservationId> {
+        let binds = |&index: &ReservationId| {
+            let known = cluster.reservation(index);
             known.is_some_and(|known| {
                 matches!(known.phase, Phase::Pending | Phase::Waiting)
                     && known.pre_allocation.is_some_and(|p| p.mode == PreAllocationMode::Owners)
             })
         };
-        if !(0_u32..).zip(&cluster.reservations).any(|(index, _)| binds(&index)) {
+        if !cluster.reservations_with_ids().any(|(index, _)| binds(&index)) {
             return Vec::new();
         }
         self.owned(who, cluster).into_iter().filter(binds).collect()
     }
 
-    fn owned(&mut self, who: Who<'_>, cluster: &Cluster) -> Vec<u32> {
+    fn owned(&mut self, who: Who<'_>, cluster: &Cluster) -> Vec<ReservationId> {
         if cluster.reservations.is_empty() {
             return Vec::new();
         }
-        let Some(labels) = cluster.label_sets.get(who.labels as usize) else { return Vec::new() };
+        let Some(labels) = cluster.labels(who.labels) else { return Vec::new() };
         let identity = Identity {
             namespace: who.namespace,
             name: Some(who.name),
@@ -134,13 +136,13 @@ impl Ownership {
             labels,
             references: self.references.get_index(who.references as usize).map_or(&[], Vec::as_slice),
         };
-        let owns = |&index: &u32| {
-            cluster.reservations.get(index as usize).is_some_and(|known| known.owns(&identity, &cluster.symbols))
+        let owns = |&index: &ReservationId| {
+            cluster.reservation(index).is_some_and(|known| known.owns(&identity, &cluster.symbols))
         };
-        let by_name: Vec<u32> = self.by_name.iter().copied().filter(owns).collect();
+        let by_name: Vec<ReservationId> = self.by_name.iter().copied().filter(owns).collect();
         let key = (who.namespace, who.labels, who.references);
         let by_shape = self.shapes.entry(key).or_insert_with(|| self.by_shape.iter().copied().filter(owns).collect());
-        let mut owned: Vec<u32> = by_shape.iter().copied().chain(by_name).collect();
+        let mut owned: Vec<ReservationId> = by_shape.iter().copied().chain(by_name).collect();
         owned.sort_unstable();
         owned
     }

@@ -1,6 +1,8 @@
 //! Pods where they are: on a node, or among those that are pending.
 
-use berth_model::{BoundPod, Cluster, MemberKind, MemberRun, PodSpec, PodStage, PreAllocatable, Sym};
+use berth_model::{
+    BoundPod, Cluster, LabelsId, MemberKind, MemberRun, PodSpec, PodStage, PreAllocatable, RowId, SpecId, Sym,
+};
 
 use crate::existing::ExistingNodes;
 use crate::fate::Fate;
@@ -14,7 +16,7 @@ use crate::workloads::OwnerKind;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PodLocation {
     /// It is pending, in this row.
-    Row(u32),
+    Row(RowId),
     /// It is on the node of this name.
     Node(Sym),
     /// It counts for nothing.
@@ -109,8 +111,8 @@ pub(crate) fn place_pods(
 }
 
 /// The spec of a pod that has room made for it on a node.
-fn nominated_to(node: Option<Sym>, spec: u32, cluster: &mut Cluster) -> u32 {
-    match (node, cluster.specs.get(spec as usize)) {
+fn nominated_to(node: Option<Sym>, spec: SpecId, cluster: &mut Cluster) -> SpecId {
+    match (node, cluster.spec(spec)) {
         (Some(_), Some(known)) => {
             let nominated = PodSpec { nominated_node: node, ..known.clone() };
             cluster.intern_spec(nominated)
@@ -122,8 +124,8 @@ fn nominated_to(node: Option<Sym>, spec: u32, cluster: &mut Cluster) -> u32 {
 pub(crate) fn add_member(
     kind: MemberKind,
     namespace: Sym,
-    spec: u32,
-    labels: u32,
+    spec: SpecId,
+    labels: LabelsId,
     run: MemberRun,
     cluster: &mut Cluster,
 ) {

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use berth_model::{Assigned, Reservation as Held, Sym};
+use berth_model::{Assigned, LabelsId, Reservation as Held, Sym};
 use jiff::Timestamp;
 use k8s_openapi::api::core;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
@@ -14,7 +14,7 @@ pub(crate) struct PodRecord {
     pub(crate) namespace: Sym,
     pub(crate) name: Arc<str>,
     pub(crate) draft: u32,
-    pub(crate) labels: u32,
+    pub(crate) labels: LabelsId,
     /// The node that it is bound to.
     pub(crate) node: Option<Sym>,
     /// The node on which room was made for it.

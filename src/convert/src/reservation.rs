@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use berth_api::labels::koordinator;
 use berth_api::{PreAllocationMode as ApiMode, Reservation as Object, ReservationPhase};
 use berth_model::{
-    AllocatePolicy, Cluster, ControllerMatch, Labels, Lifetime, ObjectMatch, Phase, PreAllocation, PreAllocationMode,
-    Requirement, Reservation, ReservationOwner, ResourceId, Resources, Sym, Symbols,
+    AllocatePolicy, Cluster, ControllerMatch, Labels, LabelsId, Lifetime, ObjectMatch, Phase, PreAllocation,
+    PreAllocationMode, Requirement, Reservation, ReservationOwner, ResourceId, Resources, Sym, Symbols,
 };
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -31,7 +31,7 @@ pub(crate) struct ReservationRecord {
     /// Index of the draft of the pod that stands in for it.
     pub(crate) draft: u32,
     /// Index of that pod's labels.
-    pub(crate) labels: u32,
+    pub(crate) labels: LabelsId,
     /// What owners draw from it by its status, `pods` their number; for where they are not in the input.
     pub(crate) allocated: Resources,
     /// How long it lives; `None` for a pod that is one.

@@ -1,6 +1,6 @@
 //! Drafts to specs: claims and priorities are looked up, once for pods that are alike.
 
-use berth_model::{Cluster, Images, PodSpec, Refusal, Sym, Volumes};
+use berth_model::{Cluster, Images, PodSpec, Refusal, SpecId, Sym, Volumes};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::claims::Storage;
@@ -21,7 +21,7 @@ pub(crate) struct Resolver {
     /// Images that some node has; `None`: any may come to have any image.
     images: Option<FxHashSet<Sym>>,
     /// Specs by draft, namespace and whether the pod is bound; of drafts that depend on no pod's name.
-    known: FxHashMap<(u32, Sym, bool), u32>,
+    known: FxHashMap<(u32, Sym, bool), SpecId>,
 }
 
 impl Resolver {
@@ -68,7 +68,7 @@ impl Resolver {
         pod: &str,
         cluster: &mut Cluster,
         warnings: &mut FxIndexSet<String>,
-    ) -> u32 {
+    ) -> SpecId {
         self.resolve((draft, namespace, false), pod, cluster, warnings)
     }
 
@@ -80,7 +80,7 @@ impl Resolver {
         pod: &str,
         cluster: &mut Cluster,
         warnings: &mut FxIndexSet<String>,
-    ) -> u32 {
+    ) -> SpecId {
         self.resolve((draft, namespace, true), pod, cluster, warnings)
     }
 
@@ -90,7 +90,7 @@ impl Resolver {
         pod: &str,
         cluster: &mut Cluster,
         warnings: &mut FxIndexSet<String>,
-    ) -> u32 {
+    ) -> SpecId {
         if let Some(&spec) = self.known.get(&key) {
             return spec;
         }

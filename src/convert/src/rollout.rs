@@ -54,7 +54,7 @@ pub(crate) fn end(
                 let is_alike = || are_placed_alike(drafts, set.draft, workload.draft);
                 return !*alike.entry(set.draft).or_insert_with(is_alike);
             }
-            let labels = || cluster.label_sets.get(pod.labels as usize)?.get(revision_key);
+            let labels = || cluster.labels(pod.labels)?.get(revision_key);
             let is_old = |(revision, from)| is_from(pod, from) && labels().is_some_and(|own| own != revision);
             workload.rollout.remakes_from.is_some_and(|from| is_from(pod, from))
                 || workload.rollout.revision.is_some_and(is_old)

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use berth_model::{Cluster, Labels, OwnerReference, Requirement, Requirements, Sym, Symbols};
+use berth_model::{Cluster, Labels, LabelsId, OwnerReference, Requirement, Requirements, Sym, Symbols};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::maps::FxIndexMap;
@@ -11,7 +11,7 @@ use crate::selecting::{ControllerId, Selected, Selecting};
 use crate::workloads::WorkloadKind;
 
 /// Whose pods are looked at alike: the indexes of the label set and of the owner references, within a namespace.
-type Alike = (u32, u32);
+type Alike = (LabelsId, u32);
 
 /// What selects the pods of a cluster, and which label set each kind of pod has by that.
 #[derive(Clone, Debug, Default)]
@@ -19,7 +19,7 @@ pub(crate) struct Spreading {
     /// By namespace: the Services' names and what they select.
     services: FxHashMap<Sym, FxIndexMap<Sym, Labels>>,
     controllers: FxHashMap<ControllerId, Selected>,
-    known: FxHashMap<(Sym, Alike), u32>,
+    known: FxHashMap<(Sym, Alike), LabelsId>,
     of_namespace: FxHashMap<Sym, Vec<Alike>>,
     of_controller: FxHashMap<ControllerId, Vec<Alike>>,
 }
@@ -59,7 +59,7 @@ impl Spreading {
         alike: Alike,
         references: &[OwnerReference],
         cluster: &mut Cluster,
-    ) -> u32 {
+    ) -> LabelsId {
         if let Some(&known) = self.known.get(&(namespace, alike)) {
             return known;
         }
@@ -80,7 +80,7 @@ impl Spreading {
         after: Selecting,
         references: impl Fn(u32) -> &'r [OwnerReference],
         cluster: &mut Cluster,
-    ) -> FxHashSet<u32> {
+    ) -> FxHashSet<LabelsId> {
         let mut about: BTreeSet<(Sym, Alike)> = BTreeSet::new();
         for controller in before.controllers.keys().chain(after.controllers.keys()) {
             let alike = self.of_controller.get(controller).into_iter().flatten();
@@ -102,7 +102,13 @@ impl Spreading {
         gone
     }
 
-    fn find(&self, namespace: Sym, labels: u32, controller: Option<ControllerId>, cluster: &mut Cluster) -> u32 {
+    fn find(
+        &self,
+        namespace: Sym,
+        labels: LabelsId,
+        controller: Option<ControllerId>,
+        cluster: &mut Cluster,
+    ) -> LabelsId {
         let services = self.services.get(&namespace).into_iter().flat_map(FxIndexMap::values);
         let mut pairs: Vec<(Sym, Sym)> = Vec::new();
         for service in services.filter(|selector| selects(selector, labels, cluster)) {
@@ -124,8 +130,8 @@ impl Spreading {
     }
 }
 
-fn selects(selector: &Labels, labels: u32, cluster: &Cluster) -> bool {
-    let labels = cluster.label_sets.get(labels as usize);
+fn selects(selector: &Labels, labels: LabelsId, cluster: &Cluster) -> bool {
+    let labels = cluster.labels(labels);
     labels.is_some_and(|labels| selector.iter().all(|(key, value)| labels.get(key) == Some(value)))
 }
 

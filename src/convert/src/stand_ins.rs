@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use berth_model::{Cluster, MemberKind, MemberRun, Reservation, Template};
+use berth_model::{Cluster, MemberKind, MemberRun, Reservation, ReservationId, SpecId, Template};
 use jiff::Timestamp;
 use rustc_hash::FxHashMap;
 
@@ -58,19 +58,19 @@ pub(crate) fn add_reservations(
     warnings: &mut FxIndexSet<String>,
 ) {
     let mut alike = Alike::default();
-    for (record, id) in records.iter().zip(0_u32..) {
+    for (record, id) in records.iter().zip((0..).map(ReservationId)) {
         let reservation = with_stand_in(record, id, &mut alike, resolver, cluster, warnings);
         cluster.reservations.push(reservation);
     }
 }
 
 /// Those that are to be placed, without name and age and with the spec of their stand-ins: the first of each.
-pub(crate) type Alike = FxHashMap<(Reservation, u32), u32>;
+pub(crate) type Alike = FxHashMap<(Reservation, SpecId), ReservationId>;
 
 /// A Reservation with what its stand-in adds; one that is to be placed is pending from now on.
 pub(crate) fn with_stand_in(
     record: &ReservationRecord,
-    id: u32,
+    id: ReservationId,
     alike: &mut Alike,
     resolver: &mut Resolver,
     cluster: &mut Cluster,
@@ -79,7 +79,7 @@ pub(crate) fn with_stand_in(
     let name = cluster.symbols.text(record.reservation.name).to_owned();
     let spec = resolver.pending(record.draft, record.namespace, &name, cluster, warnings);
     let mut reservation = record.reservation.clone();
-    let Some(mut stand_in) = cluster.specs.get(spec as usize).cloned() else { return reservation };
+    let Some(mut stand_in) = cluster.spec(spec).cloned() else { return reservation };
     reservation.host_ports.clone_from(&stand_in.host_ports);
     reservation.volumes.clone_from(&stand_in.volumes);
     reservation.priority = stand_in.priority;

@@ -1,6 +1,6 @@
 //! Workloads: how many pods each still needs, and which pods are already there for it.
 
-use berth_model::{Sym, Symbols};
+use berth_model::{LabelsId, Sym, Symbols};
 use indexmap::IndexMap;
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
@@ -86,7 +86,7 @@ pub(crate) struct Workload {
     /// Index of the template's draft.
     pub(crate) draft: u32,
     /// Index of the template's label set.
-    pub(crate) labels: u32,
+    pub(crate) labels: LabelsId,
     /// The first ordinal.
     pub(crate) first: u32,
     /// How many pods it wants at the same time; 0 if it wants none any more.

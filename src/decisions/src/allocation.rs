@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use berth_model::{Assigned, ClassId, Cluster, MemberKind, Resources, Sym, Universe};
+use berth_model::{Assigned, ClassId, Cluster, LabelsId, MemberKind, ReservationId, Resources, SpecId, Sym, Universe};
 use berth_provisioning::{Launching, NodePlan, Options, Solution, Unschedulable};
 use berth_scheduling::Placement;
 use berth_scheduling::reservation::{Bundled, Draws, bundle};
@@ -22,7 +22,7 @@ pub struct Allocation {
     /// Who goes with pending Reservations.
     draws: Draws,
     /// Pending Reservations that have owners in the plan, by name.
-    by_name: BTreeMap<Box<str>, u32>,
+    by_name: BTreeMap<Box<str>, ReservationId>,
     /// Who draws where it was placed by itself.
     joined: Joined,
 }
@@ -209,7 +209,7 @@ impl Allocation {
     }
 
     /// Why pods of a spec that must draw cannot.
-    pub fn refusals(&self, spec: u32) -> Option<&[(String, u32)]> {
+    pub fn refusals(&self, spec: SpecId) -> Option<&[(String, u32)]> {
         self.existing.refusals.get(&spec).map(Vec::as_slice)
     }
 
@@ -231,7 +231,7 @@ impl Allocation {
     }
 
     /// The pods that go with a pending Reservation.
-    pub fn bundled_with(&self, reservation: u32) -> &[Bundled] {
+    pub fn bundled_with(&self, reservation: ReservationId) -> &[Bundled] {
         self.draws.with.get(&reservation).map_or(&[][..], Vec::as_slice)
     }
 
@@ -242,12 +242,12 @@ impl Allocation {
     }
 
     /// Namespace, spec and labels of the pod that stood in for a Reservation that was bound to a node.
-    pub fn row_of(&self, reservation: &str) -> Option<(Sym, u32, u32)> {
+    pub fn row_of(&self, reservation: &str) -> Option<(Sym, SpecId, LabelsId)> {
         self.existing.stand_ins.get(reservation).copied()
     }
 
     /// The pods that draw from a Reservation, running ones included.
-    pub fn drawn_from(&self, reservation: u32, cluster: &Cluster) -> Vec<String> {
+    pub fn drawn_from(&self, reservation: ReservationId, cluster: &Cluster) -> Vec<String> {
         let pods = cluster.nodes.iter().flat_map(|node| &node.pods);
         let pods = pods.filter(|pod| pod.draws_from == Some(reservation));
         let mut names: Vec<String> =
@@ -265,7 +265,7 @@ impl Allocation {
     }
 
     /// The Reservation that a pod which was placed by itself draws from on a node.
-    pub fn joins(&self, place: PlannedNode, pod: MemberName<'_>) -> Option<u32> {
+    pub fn joins(&self, place: PlannedNode, pod: MemberName<'_>) -> Option<ReservationId> {
         let (drawn, pod) = (self.joined.get(&place)?, pod.to_string());
         drawn.iter().find(|(known, _)| **known == *pod).map(|(_, reservation)| *reservation)
     }
@@ -305,6 +305,6 @@ impl Allocation {
     }
 }
 
-fn name_of(reservation: u32, cluster: &Cluster) -> &str {
+fn name_of(reservation: ReservationId, cluster: &Cluster) -> &str {
     cluster.reservation(reservation).map_or("", |known| cluster.symbols.text(known.name))
 }

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use berth_model::{Assigned, ClassId, Cluster, MemberKind, MemberRun, PodClass, Universe};
+use berth_model::{Assigned, ClassId, Cluster, MemberKind, MemberRun, PodClass, RowId, Universe};
 use berth_provisioning::{NodePlan, Solution};
 
 /// A run of members within its class.
@@ -11,7 +11,7 @@ use berth_provisioning::{NodePlan, Solution};
 struct Run {
     /// The position in the class after the run's last member.
     end: u32,
-    row: u32,
+    row: RowId,
     /// Which of the row's members.
     position: u32,
 }
@@ -140,7 +140,7 @@ impl<'a> Assignment<'a> {
     }
 
     /// The members of a share, in order, each with the number of its row.
-    pub fn members_with_rows(&self, share: Share) -> impl Iterator<Item = (MemberName<'_>, u32)> {
+    pub fn members_with_rows(&self, share: Share) -> impl Iterator<Item = (MemberName<'_>, RowId)> {
         let runs = self.runs.get(share.class.index()).map_or(&[][..], |runs| runs);
         let from = runs.partition_point(|run| run.end <= share.first);
         let mut begin = from.checked_sub(1).and_then(|before| runs.get(before)).map_or(0, |run| run.end);
@@ -153,7 +153,7 @@ impl<'a> Assignment<'a> {
     }
 
     fn member(&self, run: Run, offset: u32) -> Option<MemberName<'_>> {
-        let row = self.cluster.pending.get(run.row as usize)?;
+        let row = self.cluster.row(run.row)?;
         let members: &MemberRun = row.members.get(run.position as usize)?;
         let namespace = (row.kind == MemberKind::Pod).then(|| self.cluster.symbols.text(row.namespace));
         let number = members.numbers.map(|(first, _)| first.saturating_add(offset));
@@ -165,7 +165,7 @@ fn runs_of(cluster: &Cluster, class: &PodClass) -> Vec<Run> {
     let mut end = 0_u32;
     let mut runs = Vec::new();
     for &row in &class.rows {
-        let members = cluster.pending.get(row as usize).map_or(&[][..], |row| &row.members);
+        let members = cluster.row(row).map_or(&[][..], |row| &row.members);
         for (position, members) in members.iter().enumerate().filter(|(_, members)| !members.is_empty()) {
             end = end.saturating_add(members.len());
             runs.push(Run { end, row, position: u32::try_from(position).unwrap_or(u32::MAX) });

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use berth_model::{ClassId, Cluster, MemberKind, PendingRow, Universe};
+use berth_model::{ClassId, Cluster, MemberKind, PendingRow, RowId, Universe};
 use berth_scheduling::{Queue, Scheduler, Trial};
 use berth_state::{State, Time, Tracked};
 
@@ -105,7 +105,7 @@ impl Decider {
             let n_waiting = row.members.iter().fold(0_u32, |sum, run| sum.saturating_add(run.len()));
             (*at, n_waiting)
         });
-        let left_out: BTreeMap<u32, u32> = left_out.collect();
+        let left_out: BTreeMap<RowId, u32> = left_out.collect();
         let kept = self.kept_if_current(tracked);
         self.is_stale = kept.is_none();
         let kept = kept?;
@@ -127,8 +127,8 @@ impl Decider {
 }
 
 /// The pending rows of Reservations, with their index.
-pub(crate) fn waiting_reservations(cluster: &Cluster) -> Vec<(u32, &PendingRow)> {
-    let rows = (0_u32..).zip(&cluster.pending);
+pub(crate) fn waiting_reservations(cluster: &Cluster) -> Vec<(RowId, &PendingRow)> {
+    let rows = cluster.rows();
     rows.filter(|(_, row)| row.kind == MemberKind::Reservation && row.members.iter().any(|run| !run.is_empty()))
         .collect()
 }

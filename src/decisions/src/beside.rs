@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use berth_model::{ClassId, Cluster, MemberRun, PodSpec, Resources, Universe, Volumes};
+use berth_model::{ClassId, Cluster, MemberRun, PodSpec, Resources, RowId, Universe, Volumes};
 use berth_provisioning::Launching;
 use berth_state::State;
 
@@ -18,9 +18,9 @@ use crate::plans::Plans;
 #[derive(Debug, Default)]
 pub(crate) struct Rest {
     /// The rows in order, each with members that are left.
-    pub(crate) rows: Vec<(usize, Vec<MemberRun>)>,
+    pub(crate) rows: Vec<(RowId, Vec<MemberRun>)>,
     /// The rows in order, each with members that are expected on nodes which come up.
-    pub(crate) expected: Vec<(usize, Vec<MemberRun>)>,
+    pub(crate) expected: Vec<(RowId, Vec<MemberRun>)>,
     /// Whether nodes that come up may have room for some who are left.
     pub(crate) may_join: bool,
 }
@@ -76,7 +76,7 @@ impl Rest {
         supply.nodes = cluster.nodes.iter().filter(|node| node.is_coming_up).cloned().collect();
         supply.sort_nodes();
         // Those who are expected take their places there first, as where the whole is decided.
-        let mut rows: BTreeMap<usize, Vec<MemberRun>> = self.expected.drain(..).collect();
+        let mut rows: BTreeMap<RowId, Vec<MemberRun>> = self.expected.drain(..).collect();
         for (row, members) in self.rows {
             rows.entry(row).or_default().extend(members);
         }
@@ -98,13 +98,13 @@ pub(crate) struct FreeRooms {
 
 trait Pending {
     /// Adds who is pending in another cluster, by its rows; `None` where there is no such row.
-    fn add_pending(&mut self, of: &Cluster, rows: impl IntoIterator<Item = (usize, Vec<MemberRun>)>) -> Option<()>;
+    fn add_pending(&mut self, of: &Cluster, rows: impl IntoIterator<Item = (RowId, Vec<MemberRun>)>) -> Option<()>;
 }
 
 impl Pending for Cluster {
-    fn add_pending(&mut self, of: &Cluster, rows: impl IntoIterator<Item = (usize, Vec<MemberRun>)>) -> Option<()> {
+    fn add_pending(&mut self, of: &Cluster, rows: impl IntoIterator<Item = (RowId, Vec<MemberRun>)>) -> Option<()> {
         for (row, members) in rows {
-            let row = of.pending.get(row)?;
+            let row = of.row(row)?;
             self.pending_row(row.kind, row.namespace, row.spec, row.labels)?.members = members;
         }
         Some(())

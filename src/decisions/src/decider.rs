@@ -283,7 +283,7 @@ impl<'c> News<'c> {
                     let class = if *comes {
                         classes.pod_came(cluster, *node, *at, pod)?
                     } else {
-                        classes.pod_left(*node, *at)?
+                        classes.pod_left(*node, *at, pod)?
                     };
                     news.steps.push(Step::Pod { node: *node, class, pod, comes: *comes });
                 }
@@ -310,6 +310,7 @@ impl<'c> News<'c> {
                 }
             }
         }
+        debug_assert!(classes.has_all_pods_of(cluster), "a change tells of a node that is elsewhere by now");
         classes.set_pending(cluster).then_some(news)
     }
 }

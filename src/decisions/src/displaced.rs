@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use berth_model::{BoundPod, ClassId, Cluster, LiveUniverse, Node, Sym};
+use berth_model::{BoundPod, ClassId, Cluster, LabelsId, LiveUniverse, Node, SpecId, Sym};
 use berth_scheduling::{Paused, Scheduler};
 use berth_state::{Key, Kind, ObjectRef, State, is_remade};
 
@@ -103,7 +103,7 @@ pub(crate) fn queue(cluster: &Cluster, classes: &LiveUniverse, pods: &[BoundPod]
             None => rows.push(Row { alike, members: vec![(at, id)] }),
         }
     }
-    let priority = |spec: u32| cluster.spec(spec).map_or(0, |spec| spec.priority);
+    let priority = |spec: SpecId| cluster.spec(spec).map_or(0, |spec| spec.priority);
     rows.sort_by_key(|row| Reverse(priority(row.alike.1)));
     Some(rows.into_iter().flat_map(|row| row.members).collect())
 }
@@ -111,7 +111,7 @@ pub(crate) fn queue(cluster: &Cluster, classes: &LiveUniverse, pods: &[BoundPod]
 /// Alike pods that come again.
 struct Row {
     /// Namespace, spec and labels.
-    alike: (Sym, u32, u32),
+    alike: (Sym, SpecId, LabelsId),
     members: Vec<(usize, ClassId)>,
 }
 

@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use berth_model::{ClassId, Cluster, MemberKind, MemberRun, Phase, Refusal, Reservation, Sym, Universe};
+use berth_model::{
+    ClassId, Cluster, LabelsId, MemberKind, MemberRun, Phase, Refusal, Reservation, ReservationId, SpecId, Sym,
+    Universe,
+};
 use berth_provisioning::Launching;
 use berth_scheduling::reservation::reasons;
 use berth_scheduling::{Placement, Queue, Scheduler, expect_replacements};
@@ -23,12 +26,12 @@ pub(crate) struct Existing {
     /// By node: the pods that give way there, by `namespace/name`, in order.
     pub(crate) preempted: BTreeMap<usize, Vec<Box<str>>>,
     /// By name of a Reservation: namespace, spec and labels of the pod that stood in for it.
-    pub(crate) stand_ins: BTreeMap<Arc<str>, (Sym, u32, u32)>,
+    pub(crate) stand_ins: BTreeMap<Arc<str>, (Sym, SpecId, LabelsId)>,
     /// Pods that are to come to nodes that were launched for them, by `namespace/name`, Reservations by name, and the node's
     /// index.
     pub(crate) settled: Vec<(Box<str>, usize)>,
     /// By spec.
-    pub(crate) refusals: FxHashMap<u32, Vec<(String, u32)>>,
+    pub(crate) refusals: FxHashMap<SpecId, Vec<(String, u32)>>,
 }
 
 /// Binds what finds a node that exists: it is pending no more. Neither is who is expected on a node that comes up.
@@ -66,7 +69,7 @@ fn bind_now(cluster: &mut Cluster, launching: &Launching, rows: &ExpectedRows, q
             existing.refusals.insert(spec, refusals);
         }
     }
-    let unbound: Vec<(u32, Vec<(String, u32)>)> =
+    let unbound: Vec<(ReservationId, Vec<(String, u32)>)> =
         scheduler.pre_allocating().into_iter().map(|id| (id, scheduler.refusals_of_pre_allocation(id))).collect();
     let bindings = scheduler.into_bindings();
     for row in cluster.pending.iter().filter(|row| row.kind == MemberKind::Reservation) {
@@ -93,7 +96,7 @@ pub(crate) fn is_to_be_bound(reservation: &Reservation) -> bool {
 }
 
 /// The spec of a class of pods that must draw from a Reservation, and may.
-fn spec_of_drawer(cluster: &Cluster, universe: &Universe, class: ClassId) -> Option<u32> {
+fn spec_of_drawer(cluster: &Cluster, universe: &Universe, class: ClassId) -> Option<SpecId> {
     let class = universe.class(class).filter(|class| class.kind == MemberKind::Pod)?;
     let spec = cluster.spec(class.spec)?;
     (spec.reservation.affinity.is_some() && berth_scheduling::reservation::is_open(spec)).then_some(class.spec)
@@ -101,7 +104,7 @@ fn spec_of_drawer(cluster: &Cluster, universe: &Universe, class: ClassId) -> Opt
 
 impl Existing {
     /// Leaves a Reservation that pre-allocates pending, for these reasons: nothing is launched for it.
-    fn leave(&mut self, id: u32, mut reasons: Vec<(String, u32)>, cluster: &mut Cluster) {
+    fn leave(&mut self, id: ReservationId, mut reasons: Vec<(String, u32)>, cluster: &mut Cluster) {
         let Some(known) = cluster.reservation(id) else { return };
         let Some(template) = known.template else { return };
         let name = cluster.symbols.text(known.name).into();

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use berth_model::{BoundPod, Cluster, MemberKind, MemberRun, PendingRow, PodStage, Resources, Sym};
+use berth_model::{BoundPod, Cluster, MemberKind, MemberRun, PendingRow, PodStage, Resources, RowId, Sym};
 use berth_scheduling::Placement;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -23,13 +23,13 @@ pub type ExpectedDrawers = BTreeMap<Arc<str>, Arc<BTreeSet<Box<str>>>>;
 #[derive(Debug, Default)]
 pub(crate) struct ExpectedRows {
     /// By row: how many are expected on a node, by index.
-    counts: BTreeMap<u32, BTreeMap<usize, u32>>,
+    counts: BTreeMap<RowId, BTreeMap<usize, u32>>,
     /// The row of each pod or Reservation that may come to such a node, if it was asked for.
-    row_of: FxHashMap<Box<str>, u32>,
+    row_of: FxHashMap<Box<str>, RowId>,
     /// By row: the nodes of Reservations that are not up yet, one for each pod that is to draw from them.
-    drawers: BTreeMap<u32, Vec<usize>>,
+    drawers: BTreeMap<RowId, Vec<usize>>,
     /// By row: the names of those who are expected somewhere.
-    own: BTreeMap<u32, FxHashSet<Arc<str>>>,
+    own: BTreeMap<RowId, FxHashSet<Arc<str>>>,
 }
 
 // === impl ExpectedRows ===
@@ -52,7 +52,7 @@ impl ExpectedRows {
             names.values().chain(drawers.values()).flat_map(|names| names.iter()).map(|name| &**name).collect();
         let mut name = String::new();
         for id in rows.counts.keys().chain(rows.drawers.keys()) {
-            let Some(row) = cluster.pending.get(*id as usize) else { continue };
+            let Some(row) = cluster.row(*id) else { continue };
             let own = rows.own.entry(*id).or_default();
             for run in row.members.iter().filter(|run| run.numbers.is_none()) {
                 write_name(&mut name, cluster, row, run);
@@ -92,7 +92,7 @@ impl ExpectedRows {
             return rows;
         }
         let mut name = String::new();
-        for (row, id) in cluster.pending.iter().zip(0..) {
+        for (id, row) in cluster.rows() {
             for run in row.members.iter().filter(|run| run.numbers.is_none()) {
                 write_name(&mut name, cluster, row, run);
                 if let Some(node) = node_of.get(&*name) {
@@ -109,7 +109,7 @@ impl ExpectedRows {
     }
 
     /// How many pods of each row wait for a Reservation whose node is not up yet.
-    pub(crate) fn to_leave(&self) -> BTreeMap<u32, u32> {
+    pub(crate) fn to_leave(&self) -> BTreeMap<RowId, u32> {
         self.drawers.iter().map(|(row, nodes)| (*row, u32::try_from(nodes.len()).unwrap_or(u32::MAX))).collect()
     }
 
@@ -127,7 +127,7 @@ impl ExpectedRows {
             }
         }
         for (id, own) in &self.own {
-            if let Some(row) = cluster.pending.get_mut(*id as usize) {
+            if let Some(row) = cluster.row_mut(*id) {
                 // Others that are alike may be new: what is planned for them now is theirs.
                 row.members.sort_by_key(|run| !own.contains(&run.name));
             }
@@ -135,8 +135,8 @@ impl ExpectedRows {
         let mut settled = Vec::new();
         for (id, nodes) in self.counts {
             let Cluster { pending, nodes: all, specs, symbols, .. } = &mut *cluster;
-            let Some(row) = pending.get_mut(id as usize) else { continue };
-            let Some(spec) = specs.get(row.spec as usize) else { continue };
+            let Some(row) = pending.get_mut(id.index()) else { continue };
+            let Some(spec) = specs.get(row.spec.index()) else { continue };
             let mut rooms = Rooms::new(nodes.into_iter().collect());
             row.members.retain(|run| {
                 let free = |at: usize| all.get(at).map(|node| &node.free);
@@ -164,7 +164,7 @@ impl ExpectedRows {
             });
         }
         for (id, nodes) in self.drawers {
-            let Some(row) = cluster.pending.get_mut(id as usize) else { continue };
+            let Some(row) = cluster.pending.get_mut(id.index()) else { continue };
             let (namespace, mut nodes) = (cluster.symbols.text(row.namespace), nodes.into_iter());
             // They take no room: their Reservation has it.
             row.members.retain(|run| {
@@ -191,8 +191,8 @@ impl ExpectedRows {
         let mut nodes: BTreeSet<usize> = self.counts.values().flat_map(BTreeMap::keys).copied().collect();
         let came: FxHashMap<&str, usize> = placed.iter().map(|placement| (&*placement.name, placement.node)).collect();
         let mut free: BTreeMap<usize, Resources> = BTreeMap::new();
-        let mut left: BTreeMap<u32, Vec<(&MemberRun, Box<str>)>> = BTreeMap::new();
-        for (row, id) in cluster.pending.iter().zip(0..) {
+        let mut left: BTreeMap<RowId, Vec<(&MemberRun, Box<str>)>> = BTreeMap::new();
+        for (id, row) in cluster.rows() {
             let requests = &cluster.spec(row.spec)?.requests;
             let namespace = cluster.symbols.text(row.namespace);
             for run in &row.members {
@@ -212,7 +212,7 @@ impl ExpectedRows {
         for (id, mut left) in left {
             // As where the whole is decided, here as below.
             left.sort_by_key(|(_, name)| !own.contains(&**name));
-            let requests = &cluster.spec(cluster.pending.get(id as usize)?.spec)?.requests;
+            let requests = &cluster.spec(cluster.row(id)?.spec)?.requests;
             let mut nodes: Vec<(usize, u32)> = self.counts.remove(&id).unwrap_or_default().into_iter().collect();
             nodes.sort_by_key(|(at, _)| {
                 cluster.nodes.get(*at).map(|node| (node.is_coming_up, cluster.symbols.text(node.name)))
@@ -235,10 +235,10 @@ impl ExpectedRows {
                 }
             }
             if !others.is_empty() {
-                rest.rows.push((id as usize, others));
+                rest.rows.push((id, others));
             }
             if !coming.is_empty() {
-                rest.expected.push((id as usize, coming));
+                rest.expected.push((id, coming));
             }
         }
         let coming_up = cluster.nodes.iter().enumerate().filter(|(_, node)| node.is_coming_up);
@@ -264,8 +264,12 @@ fn write_name(name: &mut String, cluster: &Cluster, row: &PendingRow, run: &Memb
 }
 
 /// By row: for each of its pods that is to draw from a pending Reservation, the node on which that is expected.
-fn nodes_of_drawers(cluster: &Cluster, names: &ExpectedNodes, drawers: &ExpectedDrawers) -> BTreeMap<u32, Vec<usize>> {
-    let mut by_row: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+fn nodes_of_drawers(
+    cluster: &Cluster,
+    names: &ExpectedNodes,
+    drawers: &ExpectedDrawers,
+) -> BTreeMap<RowId, Vec<usize>> {
+    let mut by_row: BTreeMap<RowId, Vec<usize>> = BTreeMap::new();
     if drawers.is_empty() {
         return by_row;
     }
@@ -280,7 +284,7 @@ fn nodes_of_drawers(cluster: &Cluster, names: &ExpectedNodes, drawers: &Expected
         }
     }
     let mut name = String::new();
-    for (row, id) in cluster.pending.iter().zip(0..).filter(|(row, _)| row.kind == MemberKind::Pod) {
+    for (id, row) in cluster.rows().filter(|(_, row)| row.kind == MemberKind::Pod) {
         for run in row.members.iter().filter(|run| run.numbers.is_none() && !node_of.is_empty()) {
             write_name(&mut name, cluster, row, run);
             if let Some(node) = node_of.get(&*name) {

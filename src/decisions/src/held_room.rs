@@ -105,7 +105,7 @@ fn has_room(room: &mut NodeRoom, coming: &Placed<'_>, before: &Cluster) -> bool 
     let name = &*coming.placement.name;
     if coming.placement.kind == MemberKind::Reservation {
         let known = before.symbols.get(name).and_then(|name| {
-            (0_u32..).zip(&before.reservations).find(|(_, known)| known.name == name && known.pre_allocation.is_none())
+            before.reservations_with_ids().find(|(_, known)| known.name == name && known.pre_allocation.is_none())
         });
         // One that is bound to running pods takes what these have.
         let Some((id, reservation)) = known else { return true };

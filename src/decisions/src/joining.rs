@@ -5,7 +5,8 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use berth_model::{
-    ClassId, Cluster, Holding, KeyedMap, Labels, MemberKind, NodeRoom, PodSpec, Resources, Room, Universe,
+    ClassId, Cluster, Holding, KeyedMap, Labels, MemberKind, NodeRoom, PodSpec, ReservationId, Resources, Room,
+    Universe,
 };
 use berth_provisioning::{Came, Claims, Solution};
 use berth_scheduling::reservation::{Bundled, Draws, draws_from};
@@ -22,7 +23,7 @@ pub enum PlannedNode {
 }
 
 /// By node: pods that draw, and the Reservation of each.
-pub(crate) type Joined = BTreeMap<PlannedNode, Vec<(Box<str>, u32)>>;
+pub(crate) type Joined = BTreeMap<PlannedNode, Vec<(Box<str>, ReservationId)>>;
 
 /// Who draws on nodes that the solution fills. What they draw is held no more: claims request less.
 pub(crate) fn join(cluster: &Cluster, universe: &Universe, bundled: &mut Draws, solution: &mut Solution) -> Joined {
@@ -32,7 +33,7 @@ pub(crate) fn join(cluster: &Cluster, universe: &Universe, bundled: &mut Draws, 
     }
     let assignment = Assignment::new(cluster, universe, solution);
     let mut ids = cluster.keyed_map();
-    ids.extend(cluster.reservations.iter().map(|known| cluster.symbols.text(known.name)).zip(0..));
+    ids.extend(cluster.reservations_with_ids().map(|(id, known)| (cluster.symbols.text(known.name), id)));
     let site = Site { cluster, universe, assignment: &assignment, ids };
     let chosen = site.choose_all(bundled, solution);
     for (entry, shares) in solution.nodes.iter().zip(&assignment.nodes) {
@@ -68,7 +69,7 @@ struct Site<'a> {
     universe: &'a Universe,
     assignment: &'a Assignment<'a>,
     /// Reservations by name.
-    ids: KeyedMap<&'a str, u32>,
+    ids: KeyedMap<&'a str, ReservationId>,
 }
 
 impl Site<'_> {
@@ -110,7 +111,7 @@ impl Site<'_> {
     }
 
     // The Reservations that come to a node.
-    fn reservations(&self, shares: &[Share], copy: u32) -> Vec<u32> {
+    fn reservations(&self, shares: &[Share], copy: u32) -> Vec<ReservationId> {
         let shares = shares.iter().filter(|share| self.assignment.kind(**share) == MemberKind::Reservation);
         let members = shares.flat_map(|share| self.assignment.members(share.of_node(copy)));
         members.filter_map(|member| self.ids.get(member.to_string().as_str()).copied()).collect()
@@ -126,7 +127,7 @@ impl Site<'_> {
     }
 
     // What a Reservation holds with these owners.
-    fn holding(&self, id: u32, owners: &[Bundled]) -> Option<Holding> {
+    fn holding(&self, id: ReservationId, owners: &[Bundled]) -> Option<Holding> {
         let mut holding = Holding::new(id, self.cluster.reservation(id)?);
         for spec in owners.iter().filter_map(|owner| self.cluster.spec(owner.spec)) {
             holding.draw_in_sum(&spec.requests);
@@ -157,7 +158,7 @@ impl Site<'_> {
     // `None`, and nothing changes, where they would choose as they have, or not all would draw.
     fn choose(&self, claims: &Claims, shares: &[Share], copy: u32, bundled: &mut Draws) -> Option<Resources> {
         let ids = self.reservations(shares, copy);
-        let mut owners: Vec<(u32, Bundled)> = Vec::new();
+        let mut owners: Vec<(ReservationId, Bundled)> = Vec::new();
         for &id in &ids {
             owners.extend(bundled.with.get(&id).into_iter().flatten().map(|owner| (id, owner.clone())));
         }
@@ -165,7 +166,7 @@ impl Site<'_> {
         owners.sort_by_key(|(_, owner)| Reverse(priority(owner)));
         let mut room = NodeRoom::new(self.room_of_all(claims, shares));
         ids.iter().filter_map(|&id| self.holding(id, &[])).for_each(|holding| room.hold(holding));
-        let mut with: BTreeMap<u32, Vec<Bundled>> = BTreeMap::new();
+        let mut with: BTreeMap<ReservationId, Vec<Bundled>> = BTreeMap::new();
         let mut changes = false;
         for (before, owner) in owners {
             let spec = self.cluster.spec(owner.spec)?;
@@ -184,7 +185,7 @@ impl Site<'_> {
         if !changes || !others.fits(room.free()) {
             return None;
         }
-        let held = |id: u32, owners: &[Bundled]| {
+        let held = |id: ReservationId, owners: &[Bundled]| {
             let is_spent = !owners.is_empty() && self.is_for_one(id);
             let holding = self.holding(id, owners).filter(|_| !is_spent);
             holding.map(|holding| holding.held()).unwrap_or_default()
@@ -201,7 +202,7 @@ impl Site<'_> {
         Some(released)
     }
 
-    fn is_for_one(&self, reservation: u32) -> bool {
+    fn is_for_one(&self, reservation: ReservationId) -> bool {
         self.cluster.reservation(reservation).is_some_and(|known| known.allocate_once)
     }
 
@@ -213,7 +214,7 @@ impl Site<'_> {
         came: &[(ClassId, Vec<Came>)],
         labels: &Labels,
         room: &mut NodeRoom,
-        drawn: &mut Vec<(Box<str>, u32)>,
+        drawn: &mut Vec<(Box<str>, ReservationId)>,
     ) -> Resources {
         let mut released = Resources::new();
         for share in shares.iter().filter(|share| self.assignment.kind(**share) == MemberKind::Pod) {
@@ -238,6 +239,6 @@ impl Site<'_> {
     }
 }
 
-fn held(room: &NodeRoom, id: u32) -> Option<Resources> {
+fn held(room: &NodeRoom, id: ReservationId) -> Option<Resources> {
     room.position(id).and_then(|at| room.holdings().get(at)).map(Holding::held)
 }

@@ -2,8 +2,8 @@
 //! comes of it, and for others of their kind. A plan does not depend on names, nor on nodes where there are none.
 
 use berth_model::{
-    Cluster, Daemon, InstanceType, Labels, MemberKind, Namespace, NodePool, PodSpec, Resources, Shared, Slots, Sym,
-    Universe,
+    Cluster, Daemon, InstanceType, Labels, LabelsId, MemberKind, Namespace, NodePool, PodSpec, Resources, Shared,
+    Slots, SpecId, Sym, Universe,
 };
 use berth_provisioning::{Options, Solution};
 use rustc_hash::FxHashMap;
@@ -43,8 +43,8 @@ struct Question {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Row {
     namespace: Sym,
-    spec: (u32, PodSpec),
-    labels: (u32, Labels),
+    spec: (SpecId, PodSpec),
+    labels: (LabelsId, Labels),
     count: u32,
 }
 
@@ -127,7 +127,7 @@ impl Row {
         if row.kind != MemberKind::Pod {
             return None;
         }
-        let labels = cluster.label_sets.get(row.labels as usize)?;
+        let labels = cluster.labels(row.labels)?;
         Some(Row {
             namespace: row.namespace,
             spec: (row.spec, cluster.spec(row.spec)?.clone()),

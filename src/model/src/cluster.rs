@@ -3,9 +3,9 @@
 use rustc_hash::FxHashMap;
 
 use crate::{
-    Daemon, DefaultSpread, DisruptionBudget, InstanceType, Keyed, KeyedMap, Labels, MemberKind, Namespace, Node,
-    NodePool, PendingRow, PodSpec, Requirements, Reservation, ReservationRules, ResourceNames, Shared, Slots, Sym,
-    Symbols,
+    Daemon, DefaultSpread, DisruptionBudget, InstanceType, Keyed, KeyedMap, Labels, LabelsId, MemberKind, Namespace,
+    Node, NodePool, PendingRow, PodSpec, Requirements, Reservation, ReservationId, ReservationRules, ResourceNames,
+    RowId, Shared, Slots, SpecId, Sym, Symbols,
 };
 
 /// The label keys that decisions know by meaning, interned.
@@ -90,13 +90,13 @@ pub struct Cluster {
     pub label_sets: Shared<Vec<Labels>>,
     /// Who is pending.
     pub pending: Vec<PendingRow>,
-    spec_ids: Shared<KeyedMap<PodSpec, u32>>,
-    label_set_ids: Shared<KeyedMap<Labels, u32>>,
+    spec_ids: Shared<KeyedMap<PodSpec, SpecId>>,
+    label_set_ids: Shared<KeyedMap<Labels, LabelsId>>,
     /// By label set: from whom such pods are spread by default.
-    spread_from: Shared<FxHashMap<u32, Requirements>>,
+    spread_from: Shared<FxHashMap<LabelsId, Requirements>>,
     /// By label set and from whom its pods are spread by default.
-    spreading_ids: Shared<FxHashMap<(u32, Requirements), u32>>,
-    row_ids: FxHashMap<(MemberKind, Sym, u32, u32), u32>,
+    spreading_ids: Shared<FxHashMap<(LabelsId, Requirements), LabelsId>>,
+    row_ids: FxHashMap<(MemberKind, Sym, SpecId, LabelsId), RowId>,
 }
 
 impl Default for Cluster {
@@ -186,46 +186,81 @@ impl Cluster {
         }
     }
 
-    /// What pods of a spec ask for. Whoever has an index has it of this cluster.
-    pub fn spec(&self, index: u32) -> Option<&PodSpec> {
-        listed(&self.specs, index as usize, "spec")
+    /// The node at an index. Whoever has an index has it of this cluster, as it is.
+    pub fn node(&self, at: usize) -> Option<&Node> {
+        listed(&self.nodes, at, "node")
     }
 
-    /// A Reservation. Whoever has an index has it of this cluster.
-    pub fn reservation(&self, index: u32) -> Option<&Reservation> {
-        listed(&self.reservations, index as usize, "Reservation")
+    /// What pods of a spec ask for. Whoever has an id has it of this cluster.
+    pub fn spec(&self, id: SpecId) -> Option<&PodSpec> {
+        listed(&self.specs, id.index(), "spec")
     }
 
-    /// The index of a spec, new or known.
-    pub fn intern_spec(&mut self, spec: PodSpec) -> u32 {
+    /// A Reservation. Whoever has an id has it of this cluster.
+    pub fn reservation(&self, id: ReservationId) -> Option<&Reservation> {
+        listed(&self.reservations, id.index(), "Reservation")
+    }
+
+    /// What can be changed of a Reservation.
+    pub fn reservation_mut(&mut self, id: ReservationId) -> Option<&mut Reservation> {
+        listed_mut(&mut self.reservations, id.index(), "Reservation")
+    }
+
+    /// All Reservations, each with its id.
+    pub fn reservations_with_ids(&self) -> impl DoubleEndedIterator<Item = (ReservationId, &Reservation)> {
+        self.reservations.iter().enumerate().map(|(at, known)| (ReservationId::new(at), known))
+    }
+
+    /// A label set. Whoever has an id has it of this cluster.
+    pub fn labels(&self, id: LabelsId) -> Option<&Labels> {
+        listed(&self.label_sets, id.index(), "label set")
+    }
+
+    /// A pending row. Whoever has an id has it of this cluster, as it is.
+    pub fn row(&self, id: RowId) -> Option<&PendingRow> {
+        listed(&self.pending, id.index(), "pending row")
+    }
+
+    /// What can be changed of a pending row.
+    pub fn row_mut(&mut self, id: RowId) -> Option<&mut PendingRow> {
+        listed_mut(&mut self.pending, id.index(), "pending row")
+    }
+
+    /// All pending rows, each with its id.
+    pub fn rows(&self) -> impl DoubleEndedIterator<Item = (RowId, &PendingRow)> {
+        self.pending.iter().enumerate().map(|(at, row)| (RowId::new(at), row))
+    }
+
+    /// The id of a spec, new or known.
+    pub fn intern_spec(&mut self, spec: PodSpec) -> SpecId {
         if let Some(&id) = self.spec_ids.get(&spec) {
             return id;
         }
-        let id = u32::try_from(self.specs.len()).unwrap_or(u32::MAX);
+        let id = SpecId::new(self.specs.len());
         self.specs.push(spec.clone());
         self.spec_ids.insert(spec, id);
         id
     }
 
-    /// The index of a label set, new or known.
-    pub fn intern_labels(&mut self, labels: Labels) -> u32 {
+    /// The id of a label set, new or known.
+    pub fn intern_labels(&mut self, labels: Labels) -> LabelsId {
         if let Some(&id) = self.label_set_ids.get(&labels) {
             return id;
         }
-        let id = u32::try_from(self.label_sets.len()).unwrap_or(u32::MAX);
+        let id = LabelsId::new(self.label_sets.len());
         self.label_sets.push(labels.clone());
         self.label_set_ids.insert(labels, id);
         id
     }
 
-    /// The index of the same label set for pods that are spread by default from those that `selector` matches in their
+    /// The id of the same label set for pods that are spread by default from those that `selector` matches in their
     /// namespace: Services and controllers select them.
-    pub fn intern_spreading(&mut self, labels: u32, selector: Requirements) -> u32 {
+    pub fn intern_spreading(&mut self, labels: LabelsId, selector: Requirements) -> LabelsId {
         if let Some(&id) = self.spreading_ids.get(&(labels, selector.clone())) {
             return id;
         }
-        let Some(own) = self.label_sets.get(labels as usize).cloned() else { return labels };
-        let id = u32::try_from(self.label_sets.len()).unwrap_or(u32::MAX);
+        let Some(own) = self.labels(labels).cloned() else { return labels };
+        let id = LabelsId::new(self.label_sets.len());
         self.label_sets.push(own);
         self.spread_from.insert(id, selector.clone());
         self.spreading_ids.insert((labels, selector), id);
@@ -233,30 +268,36 @@ impl Cluster {
     }
 
     /// From whom pods of a label set are spread where they have no spread constraints of their own; `None`: from nobody.
-    pub fn spread_from(&self, labels: u32) -> Option<&Requirements> {
+    pub fn spread_from(&self, labels: LabelsId) -> Option<&Requirements> {
         self.spread_from.get(&labels)
     }
 
-    /// The index of the pending row of these properties, if there is one.
-    pub fn row_of(&self, kind: MemberKind, namespace: Sym, spec: u32, labels: u32) -> Option<u32> {
+    /// The id of the pending row of these properties, if there is one.
+    pub fn row_of(&self, kind: MemberKind, namespace: Sym, spec: SpecId, labels: LabelsId) -> Option<RowId> {
         self.row_ids.get(&(kind, namespace, spec, labels)).copied()
     }
 
     /// Takes these rows in place of the pending ones. No two may be alike in kind, namespace, spec and labels.
     pub fn set_pending(&mut self, rows: Vec<PendingRow>) {
-        let ids = (0_u32..).zip(&rows);
+        let ids = (0..).map(RowId).zip(&rows);
         self.row_ids = ids.map(|(id, row)| ((row.kind, row.namespace, row.spec, row.labels), id)).collect();
         self.pending = rows;
     }
 
     /// The pending row of these properties, new or known, to add members to.
-    pub fn pending_row(&mut self, kind: MemberKind, namespace: Sym, spec: u32, labels: u32) -> Option<&mut PendingRow> {
-        let next = u32::try_from(self.pending.len()).unwrap_or(u32::MAX);
+    pub fn pending_row(
+        &mut self,
+        kind: MemberKind,
+        namespace: Sym,
+        spec: SpecId,
+        labels: LabelsId,
+    ) -> Option<&mut PendingRow> {
+        let next = RowId::new(self.pending.len());
         let id = *self.row_ids.entry((kind, namespace, spec, labels)).or_insert(next);
         if id == next {
             self.pending.push(PendingRow { kind, namespace, spec, labels, members: Vec::new() });
         }
-        self.pending.get_mut(id as usize)
+        self.pending.get_mut(id.index())
     }
 }
 
@@ -265,4 +306,10 @@ pub(crate) fn listed<'l, T>(list: &'l [T], at: usize, what: &str) -> Option<&'l 
     let found = list.get(at);
     debug_assert!(found.is_some(), "no {what} has index {at} among {}", list.len());
     found
+}
+
+/// The same, to be changed.
+pub(crate) fn listed_mut<'l, T>(list: &'l mut [T], at: usize, what: &str) -> Option<&'l mut T> {
+    debug_assert!(at < list.len(), "no {what} has index {at} among {}", list.len());
+    list.get_mut(at)
 }

@@ -17,6 +17,7 @@
 
 mod cluster;
 mod cpu_set;
+mod ids;
 mod instance_type;
 mod keyed;
 mod labels;
@@ -36,6 +37,7 @@ mod universe;
 pub use berth_quantity::{Money, Operator};
 pub use cluster::{Cluster, WellKnown};
 pub use cpu_set::{CpuSet, CpuSetError};
+pub use ids::{LabelsId, ReservationId, RowId, SpecId};
 pub use instance_type::{CapacityType, InstanceType, Offering, SlotId, Slots};
 pub use keyed::{Keyed, KeyedMap};
 pub use labels::{Labels, Selector};

@@ -1,6 +1,6 @@
 //! Nodes that exist and NodePools that may launch more.
 
-use crate::{BoundPod, Holding, Labels, Requirements, ResourceId, Resources, Sym, Symbols, Taint, Units};
+use crate::{BoundPod, Holding, Labels, Requirements, ResourceId, Resources, SpecId, Sym, Symbols, Taint, Units};
 
 /// A node that exists (or a NodeClaim in flight), with what is left of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,5 +115,5 @@ pub struct Daemon {
     /// `namespace/name`, for people.
     pub name: String,
     /// Index into [`crate::Cluster::specs`].
-    pub spec: u32,
+    pub spec: SpecId,
 }

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::{Assigned, Labels, Requirements, ReservationAsk, Resources, Selector, Sym, Toleration, UnitsAsk};
+use crate::{
+    Assigned, Labels, LabelsId, Requirements, ReservationAsk, ReservationId, Resources, Selector, SpecId, Sym,
+    Toleration, UnitsAsk,
+};
 
 /// A topology spread constraint.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -265,9 +268,9 @@ pub struct PendingRow {
     /// The namespace.
     pub namespace: Sym,
     /// Index into [`crate::Cluster::specs`].
-    pub spec: u32,
+    pub spec: SpecId,
     /// Index into [`crate::Cluster::label_sets`].
-    pub labels: u32,
+    pub labels: LabelsId,
     /// Who is in it, in input order.
     pub members: Vec<MemberRun>,
 }
@@ -293,22 +296,22 @@ pub struct BoundPod {
     /// The name.
     pub name: Arc<str>,
     /// Index into [`crate::Cluster::specs`].
-    pub spec: u32,
+    pub spec: SpecId,
     /// Index into [`crate::Cluster::label_sets`].
-    pub labels: u32,
+    pub labels: LabelsId,
     /// How far it has come.
     pub stage: PodStage,
     /// When it started, in nanoseconds since 1970; `i64::MAX` if it has not, or does not say.
     pub started: i64,
     /// The Reservation that it draws from, by index into [`crate::Cluster::reservations`].
-    pub draws_from: Option<u32>,
+    pub draws_from: Option<ReservationId>,
     /// Set where pre-allocating Reservations may be bound to it.
     pub candidate: Option<Box<PreAllocatable>>,
     /// The CPUs and devices that it has to itself.
     pub assigned: Option<Box<Assigned>>,
     /// What the pod asks for that its controller makes in its place should it go, by index into
     /// [`crate::Cluster::specs`]; `None` where none does, or where it would be tied to this node.
-    pub replaced_by: Option<u32>,
+    pub replaced_by: Option<SpecId>,
 }
 
 impl BoundPod {
@@ -321,8 +324,8 @@ impl BoundPod {
 /// A running pod as pre-allocating Reservations see it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PreAllocatable {
-    /// The pending and waiting Reservations in mode Default whose owners describe it, by index into [`crate::Cluster::reservations`].
-    pub owned_by: Vec<u32>,
+    /// The pending and waiting Reservations in mode Default whose owners describe it.
+    pub owned_by: Vec<ReservationId>,
     /// Set where those in mode Cluster may be bound to it: its priority among such pods, the highest first.
     pub priority: Option<i64>,
 }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use crate::{
-    Assigned, HostPort, Labels, Requirements, ResourceId, Resources, Selector, Sym, Symbols, Taint, Toleration, Volumes,
+    Assigned, HostPort, Labels, LabelsId, Requirements, ReservationId, ResourceId, Resources, Selector, SpecId, Sym,
+    Symbols, Taint, Toleration, Volumes,
 };
 
 /// How owners that need more than is reserved are treated.
@@ -199,9 +200,9 @@ pub struct Template {
     /// The namespace.
     pub namespace: Sym,
     /// Index into [`crate::Cluster::specs`].
-    pub spec: u32,
+    pub spec: SpecId,
     /// Index into [`crate::Cluster::label_sets`].
-    pub labels: u32,
+    pub labels: LabelsId,
 }
 
 impl Reservation {
@@ -315,10 +316,10 @@ pub struct ReservationAsk {
     /// Resources of which a Reservation must reserve exactly what the pod requests.
     pub exact: Vec<ResourceId>,
     /// The Reservations whose owners describe the pod, by index into [`crate::Cluster::reservations`], ascending.
-    pub owner_of: Vec<u32>,
+    pub owner_of: Vec<ReservationId>,
     /// Of the pod that stands in for a pending Reservation: the first that is like it in all but name and age, by index
     /// into [`crate::Cluster::reservations`].
-    pub reserves: Option<u32>,
+    pub reserves: Option<ReservationId>,
     /// Of the pod that stands in for a Reservation together with its first owners: what these request of all there is.
     pub owners_request: Resources,
     /// It is a Reservation itself once it has a node (operating mode `Reservation`).

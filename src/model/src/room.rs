@@ -1,13 +1,13 @@
 //! Room on one node: what pods use, what Reservations hold, and what a given pod may have of it.
 
 use crate::resources::Amounts;
-use crate::{AllocatePolicy, Node, Phase, Reservation, ResourceId, Resources};
+use crate::{AllocatePolicy, Node, Phase, Reservation, ReservationId, ResourceId, Resources};
 
 /// What one Reservation holds on its node, and what its owners draw from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holding {
-    /// Which Reservation, by the caller's numbering.
-    pub reservation: u32,
+    /// Which Reservation.
+    pub reservation: ReservationId,
     /// Whether its room is not free yet: nobody draws from it but the pods that it is bound to.
     pub waits: bool,
     policy: AllocatePolicy,
@@ -19,7 +19,7 @@ pub struct Holding {
 
 impl Holding {
     /// The holding of a Reservation that nobody draws from.
-    pub fn new(id: u32, reservation: &Reservation) -> Self {
+    pub fn new(id: ReservationId, reservation: &Reservation) -> Self {
         let reserved = reservation.allocatable.clone();
         let mut kept = Resources::new();
         for (resource, amount) in reservation.kept.iter() {
@@ -212,7 +212,7 @@ impl NodeRoom {
     }
 
     /// The position of a Reservation among the holdings.
-    pub fn position(&self, reservation: u32) -> Option<usize> {
+    pub fn position(&self, reservation: ReservationId) -> Option<usize> {
         self.holdings.iter().position(|holding| holding.reservation == reservation)
     }
 
@@ -238,23 +238,23 @@ impl NodeRoom {
     }
 
     /// Gives up what a Reservation holds; its owners stay, as pods like any other.
-    pub fn release(&mut self, reservation: u32) -> Option<Holding> {
+    pub fn release(&mut self, reservation: ReservationId) -> Option<Holding> {
         let holding = self.holdings.remove(self.position(reservation)?);
         self.free.add(&holding.held());
         Some(holding)
     }
 
     /// Adds a pod, which draws from a Reservation on the node or from none.
-    pub fn add_pod(&mut self, requests: &Resources, draws_from: Option<u32>) {
+    pub fn add_pod(&mut self, requests: &Resources, draws_from: Option<ReservationId>) {
         self.change(requests, draws_from, 1);
     }
 
     /// Removes a pod that was added with the same arguments. What it drew is held again for other owners.
-    pub fn remove_pod(&mut self, requests: &Resources, draws_from: Option<u32>) {
+    pub fn remove_pod(&mut self, requests: &Resources, draws_from: Option<ReservationId>) {
         self.change(requests, draws_from, -1);
     }
 
-    fn change(&mut self, requests: &Resources, draws_from: Option<u32>, times: i64) {
+    fn change(&mut self, requests: &Resources, draws_from: Option<ReservationId>, times: i64) {
         change(&mut self.free, &mut self.holdings, requests, draws_from, times);
     }
 }
@@ -264,7 +264,7 @@ pub(crate) fn change(
     free: &mut Resources,
     holdings: &mut [Holding],
     requests: &Resources,
-    draws_from: Option<u32>,
+    draws_from: Option<ReservationId>,
     times: i64,
 ) {
     free.add_times(requests, -times);

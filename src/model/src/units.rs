@@ -1,6 +1,6 @@
 //! CPUs and devices of a node one by one, for pods that have some of them to themselves.
 
-use crate::{AllocatePolicy, CpuSet, ResourceId, Resources, Sym};
+use crate::{AllocatePolicy, CpuSet, ReservationId, ResourceId, Resources, Sym};
 
 /// A logical CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -234,7 +234,7 @@ impl Assigned {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct HeldUnits {
     /// Which Reservation.
-    pub reservation: u32,
+    pub reservation: ReservationId,
     /// How owners that need more are treated.
     pub policy: AllocatePolicy,
     /// What it reserves.
@@ -298,18 +298,18 @@ pub struct UnitsState {
 
 impl UnitsState {
     /// A pod comes, of a Reservation that it draws from or of none.
-    pub(crate) fn take(&mut self, assigned: &Assigned, draws_from: Option<u32>) -> UnitsUndo {
+    pub(crate) fn take(&mut self, assigned: &Assigned, draws_from: Option<ReservationId>) -> UnitsUndo {
         self.change(assigned, draws_from, 1)
     }
 
     /// A pod goes.
-    pub(crate) fn give_back(&mut self, assigned: &Assigned, draws_from: Option<u32>) -> UnitsUndo {
+    pub(crate) fn give_back(&mut self, assigned: &Assigned, draws_from: Option<ReservationId>) -> UnitsUndo {
         self.change(assigned, draws_from, -1)
     }
 
     /// Counts anew what pods have, each with the Reservation that it draws from: CPUs that one pod has and another is
     /// to have after it are in use as long as either is among them.
-    pub fn recount<'p>(&mut self, pods: impl Iterator<Item = (&'p Assigned, Option<u32>)>) {
+    pub fn recount<'p>(&mut self, pods: impl Iterator<Item = (&'p Assigned, Option<ReservationId>)>) {
         self.used = Assigned::default();
         self.lying.clear();
         self.held.iter_mut().for_each(|held| held.drawn = Assigned::default());
@@ -318,7 +318,7 @@ impl UnitsState {
         }
     }
 
-    fn change(&mut self, assigned: &Assigned, draws_from: Option<u32>, times: i64) -> UnitsUndo {
+    fn change(&mut self, assigned: &Assigned, draws_from: Option<ReservationId>, times: i64) -> UnitsUndo {
         let used = self.used.change(assigned, times);
         let lying = assigned.numa.iter().map(|(id, _)| (*id, self.lying_on(*id))).collect();
         for (id, _) in &assigned.numa {

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use berth_decisions::quantities;
 use berth_manifests::nearest;
 use berth_model::{
-    Cluster, InstanceType, Money, NodePool, PodSpec, Requirement, Requirements, ResourceId, Resources, Sym,
+    Cluster, InstanceType, Money, NodePool, PodSpec, Requirement, Requirements, ResourceId, Resources, SpecId, Sym,
 };
 use berth_provisioning::{Refusal, Solution, nearest_room};
 
@@ -36,7 +36,7 @@ struct Known<'a> {
 
 /// Adds to the reasons of what has no place which labels it asks for that nothing has, and what else there is less of than
 /// it takes.
-pub(crate) fn add(solution: &mut Solution, specs: &[Option<u32>], cluster: &Cluster, gates: &FeatureGates) {
+pub(crate) fn add(solution: &mut Solution, specs: &[Option<SpecId>], cluster: &Cluster, gates: &FeatureGates) {
     let mut known = None;
     let limits = Limits::of(solution, cluster);
     let mut pools = PoolHints::new(cluster, gates);

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use berth_model::{
-    BoundPod, ClassId, Cluster, Cordon, Holding, KeyedMap, Labels, MemberKind, MemberRun, Node, Phase, PodStage,
-    Reservation, Resources, Sym,
+    BoundPod, ClassId, Cluster, Cordon, Holding, KeyedMap, Labels, LabelsId, MemberKind, MemberRun, Node, Phase,
+    PodStage, Reservation, ReservationId, Resources, RowId, SpecId, Sym,
 };
 use berth_provisioning::{Came, Claims, Taken};
 
@@ -66,7 +66,7 @@ impl Outcome {
             row.members.clear();
         }
         for (row, member) in left {
-            if let Some(row) = pending.get_mut(row as usize) {
+            if let Some(row) = pending.get_mut(row.index()) {
                 row.members.push(member);
             }
         }
@@ -78,9 +78,9 @@ impl Outcome {
     fn assigned(
         plan: &Plan,
         names: &[Sym],
-    ) -> (Vec<(usize, Settled)>, Vec<(usize, Node, Settled)>, Vec<(u32, MemberRun)>) {
+    ) -> (Vec<(usize, Settled)>, Vec<(usize, Node, Settled)>, Vec<(RowId, MemberRun)>) {
         let assignment = Assignment::new(&plan.cluster, &plan.universe, &plan.solution);
-        let held = (0_u32..).zip(&plan.cluster.reservations);
+        let held = plan.cluster.reservations_with_ids();
         let mut ids = plan.cluster.keyed_map();
         ids.extend(held.map(|(id, known)| (plan.cluster.symbols.text(known.name), id)));
         let existing = plan.solution.nodes.iter().zip(&assignment.nodes);
@@ -154,9 +154,9 @@ struct Settled {
     pods: Vec<BoundPod>,
     holdings: Vec<Holding>,
     /// Reservations, and how far they have come.
-    reservations: Vec<(u32, Phase)>,
+    reservations: Vec<(ReservationId, Phase)>,
     /// What pods draw that were placed by themselves.
-    drawn: Vec<(u32, Resources)>,
+    drawn: Vec<(ReservationId, Resources)>,
 }
 
 impl Settled {
@@ -172,13 +172,13 @@ impl Settled {
             freed.add(&holding.held());
             holding.draw_in_sum(requests);
             freed.subtract(&holding.held());
-            if let Some(known) = reservations.get_mut(*id as usize).filter(|known| known.allocate_once) {
+            if let Some(known) = reservations.get_mut(id.index()).filter(|known| known.allocate_once) {
                 known.phase = Phase::Succeeded;
                 freed.add(&node.holdings.remove(at).held());
             }
         }
         for (id, phase) in self.reservations {
-            if let Some(known) = reservations.get_mut(id as usize) {
+            if let Some(known) = reservations.get_mut(id.index()) {
                 let is_spent = known.phase == Phase::Succeeded;
                 (known.phase, known.node) = (if is_spent { known.phase } else { phase }, Some(node.name));
             }
@@ -189,7 +189,7 @@ impl Settled {
 
 fn coming(
     plan: &Plan,
-    ids: &KeyedMap<&str, u32>,
+    ids: &KeyedMap<&str, ReservationId>,
     assignment: &Assignment<'_>,
     (shares, copy): (&[Share], u32),
     place: PlannedNode,
@@ -212,7 +212,7 @@ fn coming(
         let mut known = known.iter().filter(|(class, _)| *class == share.class).flat_map(|(_, came)| came);
         for (name, at) in assignment.members_with_rows(share.of_node(copy)) {
             let assigned = known.next().map(|(_, own)| own).filter(|own| !own.is_empty());
-            let Some(row) = plan.cluster.pending.get(at as usize) else { continue };
+            let Some(row) = plan.cluster.row(at) else { continue };
             let draws = plan.allocation.joins(place, name);
             if let Some((id, spec)) = draws.zip(plan.cluster.spec(row.spec)) {
                 came.drawn.push((id, spec.requests.clone()));
@@ -227,7 +227,7 @@ fn coming(
 
 impl Settled {
     /// A Reservation comes with the pods that go with it.
-    fn add_reservation(&mut self, plan: &Plan, id: u32) {
+    fn add_reservation(&mut self, plan: &Plan, id: ReservationId) {
         let Some(known) = plan.cluster.reservation(id) else { return };
         let mut holding = Holding::new(id, known);
         for pod in plan.allocation.bundled_with(id) {
@@ -246,7 +246,13 @@ impl Settled {
     }
 }
 
-fn bound(namespace: Sym, name: Arc<str>, spec: u32, labels: u32, draws_from: Option<u32>) -> BoundPod {
+fn bound(
+    namespace: Sym,
+    name: Arc<str>,
+    spec: SpecId,
+    labels: LabelsId,
+    draws_from: Option<ReservationId>,
+) -> BoundPod {
     BoundPod {
         namespace,
         name,

@@ -70,7 +70,7 @@ pub struct NodePlan {
 }
 
 /// From which Reservation a pod draws on its node, by index, and what it has to itself.
-pub type Came = (Option<u32>, Assigned);
+pub type Came = (Option<berth_model::ReservationId>, Assigned);
 
 /// Members of a class that could not be placed: the last ones of the class.
 #[derive(Clone, Debug)]

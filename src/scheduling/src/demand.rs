@@ -1,6 +1,6 @@
 //! A class as it is asked for: with all its preferences as requirements, and then with ever fewer.
 
-use berth_model::{ClassId, Cluster, Constraint, CounterId, Effect, PodSpec, Requirements, Sym, Universe};
+use berth_model::{ClassId, Cluster, Constraint, CounterId, Effect, PodSpec, Requirements, SpecId, Sym, Universe};
 
 /// A class, with the preferences that are not relaxed yet taken as requirements.
 #[derive(Clone, Debug)]
@@ -8,7 +8,7 @@ pub struct Demand {
     /// The class.
     pub class: ClassId,
     /// Index into [`Cluster::specs`].
-    pub spec: u32,
+    pub spec: SpecId,
     /// Node selector and node affinity: one of these must hold.
     pub terms: Vec<Requirements>,
     /// Whether `PreferNoSchedule` taints keep the pods off.

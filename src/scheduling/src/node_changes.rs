@@ -1,7 +1,9 @@
 //! Pods and Reservations come to nodes that exist and leave them: the same lines for scheduler and planner, over one
 //! snapshot. Tables are read, the snapshot changes.
 
-use berth_model::{Assigned, ClassId, CounterId, Holding, NodeEdit, PodClass, PodSpec, PodStage, Snapshot};
+use berth_model::{
+    Assigned, ClassId, CounterId, Holding, NodeEdit, PodClass, PodSpec, PodStage, ReservationId, Snapshot,
+};
 
 use crate::node_tables::NodeTables;
 
@@ -13,13 +15,13 @@ pub(crate) struct Running<'r> {
     pub(crate) stage: PodStage,
     /// The CPUs and devices that it has to itself.
     pub(crate) assigned: Option<&'r Assigned>,
-    pub(crate) draws_from: Option<u32>,
+    pub(crate) draws_from: Option<ReservationId>,
 }
 
 impl<'a> NodeTables<'a> {
     /// Binds a pod of a class to a node. It draws from the Reservation there that suits it best, if any, and spends one
     /// that is for one pod alone: that one is returned, with its room given up.
-    pub fn bind(&self, state: &mut Snapshot, id: ClassId, node: usize) -> Option<u32> {
+    pub fn bind(&self, state: &mut Snapshot, id: ClassId, node: usize) -> Option<ReservationId> {
         let (class, spec) = self.class_and_spec(id)?;
         let draws_from = self.fit(state).draws_on(spec, node);
         self.count(state, (class, PodStage::Planned), node, 1);
@@ -67,7 +69,7 @@ impl<'a> NodeTables<'a> {
     }
 
     /// Takes a running pod off its node.
-    pub(crate) fn take_off(&self, state: &mut Snapshot, node: usize, pod: usize, draws_from: Option<u32>) {
+    pub(crate) fn take_off(&self, state: &mut Snapshot, node: usize, pod: usize, draws_from: Option<ReservationId>) {
         if let Some(running) = self.running(node, pod, draws_from) {
             self.leaves(state, running, node);
         }
@@ -83,13 +85,13 @@ impl<'a> NodeTables<'a> {
     }
 
     /// Puts a running pod back that was taken off.
-    pub(crate) fn put_back(&self, state: &mut Snapshot, node: usize, pod: usize, draws_from: Option<u32>) {
+    pub(crate) fn put_back(&self, state: &mut Snapshot, node: usize, pod: usize, draws_from: Option<ReservationId>) {
         if let Some(running) = self.running(node, pod, draws_from) {
             self.comes(state, running, node);
         }
     }
 
-    fn running(&self, node: usize, pod: usize, draws_from: Option<u32>) -> Option<Running<'a>> {
+    fn running(&self, node: usize, pod: usize, draws_from: Option<ReservationId>) -> Option<Running<'a>> {
         let (class, spec) = self.resident(node, pod)?;
         let (stage, assigned) = (self.stage_of(node, pod), self.assigned_to(node, pod));
         Some(Running { class, spec, stage, assigned, draws_from })
@@ -153,8 +155,8 @@ impl<'a> NodeTables<'a> {
     }
 
     /// Gives up what a Reservation holds on a node; whether it held anything.
-    pub(crate) fn release(&self, state: &mut Snapshot, reservation: u32, node: usize) -> bool {
-        let holding = state.nodes().get(node).and_then(|state| state.holding(reservation));
+    pub(crate) fn release(&self, state: &mut Snapshot, reservation: ReservationId, node: usize) -> bool {
+        let holding = state.node(node).and_then(|state| state.holding(reservation));
         let Some(stands_in) = holding.map(Holding::stands_in) else { return false };
         let Some(known) = self.cluster.reservation(reservation) else { return false };
         for &claim in &known.volumes.exclusive_claims {
@@ -171,8 +173,8 @@ impl<'a> NodeTables<'a> {
     }
 
     // The pod that stands in for a Reservation counts, or does not any more.
-    fn stand_in(&self, state: &mut Snapshot, reservation: u32, node: usize, pods: i64) {
-        let class = self.universe.reserved.get(reservation as usize).copied().flatten();
+    fn stand_in(&self, state: &mut Snapshot, reservation: ReservationId, node: usize, pods: i64) {
+        let class = self.universe.reserved(reservation);
         let Some(class) = class.and_then(|id| self.universe.class(id)) else { return };
         self.count(state, (class, PodStage::Bound), node, pods);
         let on_host = self.host_counters((class, PodStage::Bound), node);
@@ -192,10 +194,10 @@ impl<'a> NodeTables<'a> {
         &self,
         state: &mut Snapshot,
         node: usize,
-        draws_from: Option<u32>,
+        draws_from: Option<ReservationId>,
         change: impl FnOnce(&mut Snapshot),
     ) {
-        let stands_in = |state: &Snapshot| Some(state.nodes().get(node)?.holding(draws_from?)?.stands_in());
+        let stands_in = |state: &Snapshot| Some(state.node(node)?.holding(draws_from?)?.stands_in());
         let before = stands_in(state);
         change(state);
         if let (Some(reservation), Some(before), Some(after)) = (draws_from, before, stands_in(state))
@@ -207,7 +209,7 @@ impl<'a> NodeTables<'a> {
 
     // Pods of a class come to a node, or go where there are fewer than none: counted by domain.
     fn count(&self, state: &mut Snapshot, (class, come): (&PodClass, PodStage), node: usize, pods: i64) {
-        let Some(fixed) = self.cluster.nodes.get(node) else { return };
+        let Some(fixed) = self.cluster.node(node) else { return };
         let n_pods = u32::try_from(pods.unsigned_abs()).unwrap_or(u32::MAX);
         for &counter in class.counts_in.iter().chain(&class.weighs_in) {
             if !self.counts_in(counter, come) || !self.counts_on(counter, node) {
@@ -229,7 +231,12 @@ impl<'a> NodeTables<'a> {
 }
 
 /// A pod comes to a node.
-pub(crate) fn add_to(state: &mut NodeEdit<'_>, spec: &PodSpec, draws_from: Option<u32>, on_host: &[CounterId]) {
+pub(crate) fn add_to(
+    state: &mut NodeEdit<'_>,
+    spec: &PodSpec,
+    draws_from: Option<ReservationId>,
+    on_host: &[CounterId],
+) {
     state.take(&spec.requests, draws_from);
     state.assume(spec.assumed, 1);
     state.attach(&spec.host_ports, &spec.volumes);

@@ -5,7 +5,7 @@ use std::ops::Deref;
 
 use berth_model::{
     AllocatePolicy, Assigned, ClassId, CounterId, Holding, MemberKind, Node, NodeEdit, NodeState, Phase, PodSpec,
-    PodStage, Reservation, Snapshot, Units, UnitsAsk,
+    PodStage, Reservation, ReservationId, Snapshot, Units, UnitsAsk,
 };
 use smallvec::SmallVec;
 
@@ -46,7 +46,7 @@ pub(crate) struct Seen<'w> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Offer {
     /// The Reservation that a pod would draw from.
-    pub(crate) reservation: u32,
+    pub(crate) reservation: ReservationId,
     pub(crate) node: NodeOffer,
 }
 
@@ -69,7 +69,7 @@ impl Seen<'_> {
     }
 }
 
-fn owns(spec: &PodSpec, reservation: u32) -> bool {
+fn owns(spec: &PodSpec, reservation: ReservationId) -> bool {
     spec.reservation.owner_of.binary_search(&reservation).is_ok()
 }
 
@@ -83,13 +83,13 @@ impl NodeTables<'_> {
 // === impl NodeFit ===
 
 impl<'w> NodeFit<'w> {
-    pub(crate) fn reservation(&self, id: u32) -> Option<&'w Reservation> {
+    pub(crate) fn reservation(&self, id: ReservationId) -> Option<&'w Reservation> {
         self.tables.cluster.reservation(id)
     }
 
     /// A node as pods of this spec see it.
     pub(crate) fn seen(&self, node: usize, spec: &PodSpec) -> Option<Seen<'w>> {
-        let state = self.state.nodes().get(node)?;
+        let state = self.state.node(node)?;
         let matched = self.matched(node, state, spec);
         if matched.is_empty() {
             return Some(Seen { state: Cow::Borrowed(state), matched });
@@ -114,7 +114,7 @@ impl<'w> NodeFit<'w> {
         if state.holdings.is_empty() || (ask.owner_of.is_empty() && !ask.ignores) {
             return SmallVec::new();
         }
-        let Some(labels) = self.cluster.nodes.get(node).map(|node| &node.labels) else { return SmallVec::new() };
+        let Some(labels) = self.cluster.node(node).map(|node| &node.labels) else { return SmallVec::new() };
         let holdings = state.holdings.iter().enumerate();
         let is_matched = |holding: &Holding| {
             let reservation = self.reservation(holding.reservation);
@@ -131,7 +131,7 @@ impl<'w> NodeFit<'w> {
     pub(crate) fn room(&self, node: usize, seen: &Seen<'_>, spec: &PodSpec) -> Result<Option<Offer>, Obstacle> {
         let insufficient = |free: &berth_model::Resources| {
             let insufficient = Insufficient::of(&spec.requests, free);
-            let allocatable = self.cluster.nodes.get(node).map(|node| &node.allocatable);
+            let allocatable = self.cluster.node(node).map(|node| &node.allocatable);
             let exceeds_node = allocatable.is_some_and(|has| insufficient.exceeds(&spec.requests, has));
             Obstacle::Resources(insufficient, exceeds_node)
         };
@@ -189,7 +189,7 @@ impl<'w> NodeFit<'w> {
             }
             Fit::FreeRoom => self.given(node, state, spec, None).map(|_| None).map_err(Obstacle::Units),
             Fit::Refused(lacks) => {
-                let allocatable = self.cluster.nodes.get(node).map(|node| &node.allocatable);
+                let allocatable = self.cluster.node(node).map(|node| &node.allocatable);
                 let exceeds = |lack: &Lack| {
                     lack.resource().is_some_and(|id| {
                         allocatable.is_some_and(|allocatable| spec.requests.get(id) > allocatable.get(id))
@@ -207,9 +207,9 @@ impl<'w> NodeFit<'w> {
         node: usize,
         state: &NodeState,
         spec: &PodSpec,
-        from: Option<u32>,
+        from: Option<ReservationId>,
     ) -> Result<Given, UnitsLack> {
-        let fixed = self.cluster.nodes.get(node);
+        let fixed = self.cluster.node(node);
         let asks = |node: &&Node| !spec.units.is_empty() || node.units.policy.is_some();
         let Some(fixed) = fixed.filter(|node| asks(node) && !node.units.is_unknown) else {
             return Ok(Given { assigned: Assigned::default(), draws: true });
@@ -243,11 +243,11 @@ impl<'w> NodeFit<'w> {
         let reservation = ask.reserves.filter(|_| class.kind == MemberKind::Reservation);
         let reservation = reservation.and_then(|id| self.reservation(id));
         let pinned = reservation.filter(|known| known.phase == Phase::Pending).and_then(|known| known.node);
-        if pinned.is_some_and(|name| self.cluster.nodes.get(node).is_none_or(|node| node.name != name)) {
+        if pinned.is_some_and(|name| self.cluster.node(node).is_none_or(|node| node.name != name)) {
             return Some(Obstacle::OtherNode);
         }
         let policy = reservation.map(|known| known.policy).or(ask.operates.then_some(AllocatePolicy::Aligned))?;
-        let holdings = self.state.nodes().get(node).map_or(&[][..], |state| &state.holdings);
+        let holdings = self.state.node(node).map_or(&[][..], |state| &state.holdings);
         (!may_share_node(policy, holdings)).then_some(Obstacle::PolicyConflict)
     }
 
@@ -260,13 +260,13 @@ impl<'w> NodeFit<'w> {
         })
     }
 
-    pub(crate) fn holds_claim(&self, reservation: u32, claim: berth_model::Sym) -> bool {
+    pub(crate) fn holds_claim(&self, reservation: ReservationId, claim: berth_model::Sym) -> bool {
         self.reservation(reservation).is_some_and(|known| known.volumes.exclusive_claims.contains(&claim))
     }
 
     /// The counters by node in which a Reservation's pod counts on a node.
-    pub(crate) fn stand_in_counters(&self, reservation: u32, node: usize) -> Vec<CounterId> {
-        let class = self.universe.reserved.get(reservation as usize).copied().flatten();
+    pub(crate) fn stand_in_counters(&self, reservation: ReservationId, node: usize) -> Vec<CounterId> {
+        let class = self.universe.reserved(reservation);
         class
             .and_then(|id| self.universe.class(id))
             .map(|class| self.host_counters((class, PodStage::Bound), node))
@@ -277,7 +277,7 @@ impl<'w> NodeFit<'w> {
     /// attachments, and what a Reservation asks of its node. Taints, labels and topology are not looked at.
     pub fn load_obstacle(&self, id: ClassId, node: usize) -> Option<Obstacle> {
         let (_, spec) = self.class_and_spec(id)?;
-        let (fixed, seen) = (self.cluster.nodes.get(node)?, self.seen(node, spec)?);
+        let (fixed, seen) = (self.cluster.node(node)?, self.seen(node, spec)?);
         self.reserve_obstacle(id, node).or_else(|| {
             let room = || self.room(node, &seen, spec).err();
             filter::load(fixed, spec, &seen.state, room, || self.is_claim_taken(&seen, spec))
@@ -287,7 +287,7 @@ impl<'w> NodeFit<'w> {
     /// Whether all that a pod may have on a node is free room: no Reservation there matters to it, and none of the CPUs
     /// and devices is given out one by one. Pods of one shape can be counted then, not bound one after another.
     pub fn is_plain(&self, spec: &PodSpec, node: usize) -> bool {
-        let (Some(fixed), Some(state)) = (self.cluster.nodes.get(node), self.state.nodes().get(node)) else {
+        let (Some(fixed), Some(state)) = (self.cluster.node(node), self.state.node(node)) else {
             return true;
         };
         let ask = &spec.reservation;
@@ -301,7 +301,7 @@ impl<'w> NodeFit<'w> {
     }
 
     /// From which Reservation a pod would draw on a node.
-    pub(crate) fn draws_on(&self, spec: &PodSpec, node: usize) -> Option<u32> {
+    pub(crate) fn draws_on(&self, spec: &PodSpec, node: usize) -> Option<ReservationId> {
         if spec.reservation.owner_of.is_empty() {
             return None;
         }
@@ -310,8 +310,8 @@ impl<'w> NodeFit<'w> {
     }
 
     /// The CPUs and devices that a pod gets now.
-    pub(crate) fn assigned_on(&self, spec: &PodSpec, node: usize, draws_from: Option<u32>) -> Assigned {
-        let Some(state) = self.state.nodes().get(node) else { return Assigned::default() };
+    pub(crate) fn assigned_on(&self, spec: &PodSpec, node: usize, draws_from: Option<ReservationId>) -> Assigned {
+        let Some(state) = self.state.node(node) else { return Assigned::default() };
         self.given(node, state, spec, draws_from).map(|given| given.assigned).unwrap_or_default()
     }
 }

@@ -1,6 +1,8 @@
 //! What a decision reads of nodes that exist: which of them counters and filters are about, who runs there, and with what.
 
-use berth_model::{Assigned, ClassId, Cluster, CounterId, NodeFilter, PodClass, PodSpec, PodStage, Snapshot, Universe};
+use berth_model::{
+    Assigned, ClassId, Cluster, CounterId, NodeFilter, PodClass, PodSpec, PodStage, ReservationId, Snapshot, Universe,
+};
 use fixedbitset::FixedBitSet;
 
 use crate::admission::filter_admits_node;
@@ -88,23 +90,23 @@ impl<'a> NodeTables<'a> {
     /// The class and spec of a running pod.
     pub(crate) fn resident(&self, node: usize, pod: usize) -> Option<(&'a PodClass, &'a PodSpec)> {
         let class = *self.universe.bound.get(node)?.get(pod)?;
-        let spec = self.cluster.nodes.get(node)?.pods.get(pod)?.spec;
+        let spec = self.cluster.node(node)?.pods.get(pod)?.spec;
         Some((self.universe.class(class)?, self.cluster.spec(spec)?))
     }
 
     /// How far a pod on a node has come.
     pub(crate) fn stage_of(&self, node: usize, pod: usize) -> PodStage {
-        let found = self.cluster.nodes.get(node).and_then(|node| node.pods.get(pod));
+        let found = self.cluster.node(node).and_then(|node| node.pods.get(pod));
         found.map_or(PodStage::Bound, |pod| pod.stage)
     }
 
     /// The CPUs and devices that a running pod has to itself.
     pub(crate) fn assigned_to(&self, node: usize, pod: usize) -> Option<&'a Assigned> {
-        self.cluster.nodes.get(node)?.pods.get(pod)?.assigned.as_deref()
+        self.cluster.node(node)?.pods.get(pod)?.assigned.as_deref()
     }
 
     /// Whether a Reservation is for one pod alone.
-    pub(crate) fn is_for_one(&self, reservation: u32) -> bool {
+    pub(crate) fn is_for_one(&self, reservation: ReservationId) -> bool {
         self.cluster.reservation(reservation).is_some_and(|known| known.allocate_once)
     }
 }
@@ -113,7 +115,7 @@ impl<'a> NodeTables<'a> {
 fn admitted(cluster: &Cluster, kinds: &Kinds, filter: &NodeFilter) -> FixedBitSet {
     let mut terms = filter.required_terms.iter().chain(std::iter::once(&filter.node_selector));
     let by_node = terms.any(|term| names_nodes(cluster, term));
-    let admits = |node: usize| cluster.nodes.get(node).is_some_and(|node| filter_admits_node(cluster, node, filter));
+    let admits = |node: usize| cluster.node(node).is_some_and(|node| filter_admits_node(cluster, node, filter));
     let by_kind: Vec<bool> =
         if by_node { Vec::new() } else { kinds.samples().map(|node| node.is_some_and(admits)).collect() };
     let mut nodes = FixedBitSet::with_capacity(cluster.nodes.len());

@@ -96,7 +96,7 @@ fn classes_that_come_change_and_go_are_taken_in_where_they_are() {
     let refused = |state: &mut State| {
         let cluster = state.cluster(NOW);
         let refusals = cluster.pending.iter().filter(|row| row.members.iter().any(|run| !run.is_empty()));
-        refusals.filter(|row| cluster.specs[row.spec as usize].refusal.is_some()).count()
+        refusals.filter(|row| cluster.specs[row.spec.index()].refusal.is_some()).count()
     };
     // Its claim has to be bound before the pod is placed, unless the class waits for it.
     assert_eq!((refused(&mut state), state.n_conversions()), (1, 1));
@@ -120,7 +120,7 @@ fn classes_that_come_change_and_go_are_taken_in_where_they_are() {
     state.apply(Event::Applied(priority(3)), NOW).unwrap();
     let priorities = |state: &mut State| -> Vec<i32> {
         let cluster = state.cluster(NOW);
-        cluster.pending.iter().map(|row| cluster.specs[row.spec as usize].priority).collect()
+        cluster.pending.iter().map(|row| cluster.specs[row.spec.index()].priority).collect()
     };
     assert!(priorities(&mut state).contains(&3));
     assert_eq!(state.n_conversions(), 2);

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use berth_checker::{Case, launched_nodes, n_launches};
-use berth_model::{ClassId, Cluster, Constraint, MemberKind, PodClass, Universe};
+use berth_model::{ClassId, Cluster, Constraint, MemberKind, PodClass, ReservationId, RowId, Universe};
 use berth_scheduling::filter::Obstacle;
 use berth_scheduling::{Launchable, Scheduler, Verdict};
 use serde_json::Value;
@@ -126,10 +126,10 @@ fn promises(plan: &Value) -> Vec<Promise> {
 }
 
 // The class and the row of everything that is pending, by name.
-fn classes(cluster: &Cluster, universe: &Universe) -> BTreeMap<(MemberKind, String), (ClassId, u32)> {
+fn classes(cluster: &Cluster, universe: &Universe) -> BTreeMap<(MemberKind, String), (ClassId, RowId)> {
     let mut classes = BTreeMap::new();
     for (class, id) in universe.classes.iter().zip((0..).map(ClassId)) {
-        for (at, row) in class.rows.iter().filter_map(|at| Some((*at, cluster.pending.get(*at as usize)?))) {
+        for (at, row) in class.rows.iter().filter_map(|at| Some((*at, cluster.row(*at)?))) {
             let namespace = cluster.symbols.text(row.namespace);
             for run in &row.members {
                 let names: Vec<String> = match run.numbers {
@@ -157,10 +157,10 @@ struct Waiting {
 
 /// Nodes that exist come first, in the order of the scheduler's queue. Of new ones those come first that draw, that are the
 /// first of their own affinity, or whose place depends on how many are elsewhere.
-type Order = (bool, Option<MemberKind>, [bool; 4], Reverse<i32>, MemberKind, u32);
+type Order = (bool, Option<MemberKind>, [bool; 4], Reverse<i32>, MemberKind, RowId);
 
-fn order(promise: &Promise, class: &PodClass, cluster: &Cluster, universe: &Universe, row: u32) -> Order {
-    let priority = cluster.specs.get(class.spec as usize).map_or(0, |spec| spec.priority);
+fn order(promise: &Promise, class: &PodClass, cluster: &Cluster, universe: &Universe, row: RowId) -> Order {
+    let priority = cluster.spec(class.spec).map_or(0, |spec| spec.priority);
     let mut late = [false; 4];
     if promise.is_new {
         let is_on_host = |constraint: &Constraint| {
@@ -231,7 +231,7 @@ struct Replay<'a> {
     universe: &'a Universe,
     scheduler: Scheduler<'a>,
     /// By name of a Reservation of the plan: by index, the one that holds its room. Those of a class are alike.
-    reservations: BTreeMap<String, u32>,
+    reservations: BTreeMap<String, ReservationId>,
     /// What pods of a class that are still to come to a node are to draw from: who of them does is all one.
     owed: BTreeMap<(usize, ClassId), Vec<Option<String>>>,
     says_all_draws: bool,
@@ -239,8 +239,8 @@ struct Replay<'a> {
 
 impl<'a> Replay<'a> {
     fn new(cluster: &'a Cluster, universe: &'a Universe, says_all_draws: bool) -> Self {
-        let named = cluster.reservations.iter().zip(0..);
-        let reservations = named.map(|(known, id)| (cluster.symbols.text(known.name).to_owned(), id)).collect();
+        let named = cluster.reservations_with_ids();
+        let reservations = named.map(|(id, known)| (cluster.symbols.text(known.name).to_owned(), id)).collect();
         let scheduler = Scheduler::new(cluster, universe, Launchable::default());
         Replay { cluster, universe, scheduler, reservations, owed: BTreeMap::new(), says_all_draws }
     }
@@ -380,7 +380,9 @@ impl<'a> Replay<'a> {
             return None;
         }
         // As the plan calls the one that holds that room.
-        let called = |id: u32| self.reservations.iter().find(|(_, known)| **known == id).map(|(name, _)| name.as_str());
+        let called = |id: ReservationId| {
+            self.reservations.iter().find(|(_, known)| **known == id).map(|(name, _)| name.as_str())
+        };
         let drawn = drawn.and_then(called).unwrap_or("none");
         let promised: Vec<&str> = owed.iter().map(|owed| owed.as_deref().unwrap_or("none")).collect();
         let said = format!("{name} on {node} draws from {drawn}, promised is {}", promised.join(" or "));
@@ -397,7 +399,7 @@ impl<'a> Replay<'a> {
     }
 
     // The Reservations that pods came to draw from on a node, in order.
-    fn draws(&self, node: usize) -> Vec<u32> {
+    fn draws(&self, node: usize) -> Vec<ReservationId> {
         let state = self.scheduler.state().nodes().get(node);
         state.map(|state| state.draws.iter().map(|(_, id)| *id).collect()).unwrap_or_default()
     }

@@ -80,7 +80,7 @@ impl<'a> History<'a> {
     }
 
     fn priority(&self, class: ClassId) -> i32 {
-        self.cluster.specs[self.universe.classes[class.index()].spec as usize].priority
+        self.cluster.specs[self.universe.classes[class.index()].spec.index()].priority
     }
 
     fn step(&mut self, numbers: &mut Numbers) -> String {

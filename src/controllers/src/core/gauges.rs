@@ -102,7 +102,7 @@ impl Core {
         for node in cluster.nodes.iter().filter(|node| !node.is_coming_up) {
             let labels = labels_of(cluster, node);
             let mut used = Resources::new();
-            let specs = node.pods.iter().filter_map(|pod| cluster.specs.get(pod.spec as usize));
+            let specs = node.pods.iter().filter_map(|pod| cluster.spec(pod.spec));
             specs.for_each(|spec| used.add(&spec.requests));
             let used = quantities(cluster, &used);
             for (resource, amount) in quantities(cluster, &node.allocatable) {

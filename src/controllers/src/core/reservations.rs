@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use berth_api::{Reservation, ReservationCondition, ReservationPhase, ReservationStatus};
 use berth_decisions::Binding;
-use berth_model::{Cluster, NodeRoom, Phase, PreAllocationMode};
+use berth_model::{Cluster, NodeRoom, Phase, PreAllocationMode, ReservationId};
 use berth_scheduling::reservation::lifecycle::{
     self, AVAILABLE, Condition, CurrentOwner, EXPIRED, ROOM_TAKEN, SCHEDULED, SUCCEEDED, Seen, SeenOwner, Status,
     Terms, UNSCHEDULABLE, WAITING,
@@ -197,25 +197,24 @@ impl Core {
         let name = reservation.metadata.name.as_deref().unwrap_or_default();
         let mut owners = Vec::new();
         let cluster = self.state.cluster(now);
-        let index =
-            cluster.symbols.get(name).and_then(|sym| cluster.reservations.iter().position(|known| known.name == sym));
+        let of_name = |sym| cluster.reservations_with_ids().find(|(_, known)| known.name == sym);
+        let index = cluster.symbols.get(name).and_then(of_name).map(|(id, _)| id);
         let on_node = cluster.nodes.iter().filter(|known| cluster.symbols.text(known.name) == node);
-        let is_room_taken = index
-            .and_then(|at| u32::try_from(at).ok())
-            .is_some_and(|at| on_node.clone().any(|known| is_room_taken(&NodeRoom::of_node(known), at)));
+        let is_room_taken =
+            index.is_some_and(|at| on_node.clone().any(|known| is_room_taken(&NodeRoom::of_node(known), at)));
         let mut n_predecessors = 0;
-        let mode = index.and_then(|at| cluster.reservations.get(at)?.pre_allocation).map(|how| how.mode);
+        let mode = index.and_then(|at| cluster.reservation(at)?.pre_allocation).map(|how| how.mode);
         for pod in on_node.flat_map(|known| &known.pods) {
             let candidate = pod.candidate.as_ref().filter(|_| pod.draws_from.is_none());
             n_predecessors += usize::from(candidate.is_some_and(|candidate| match mode {
-                Some(PreAllocationMode::Owners) => candidate.owned_by.iter().any(|at| Some(*at as usize) == index),
+                Some(PreAllocationMode::Owners) => candidate.owned_by.iter().any(|at| Some(*at) == index),
                 Some(PreAllocationMode::Cluster) => candidate.priority.is_some(),
                 None => false,
             }));
-            if pod.draws_from.is_none() || pod.draws_from.map(|at| at as usize) != index {
+            if pod.draws_from.is_none() || pod.draws_from != index {
                 continue;
             }
-            let requests = cluster.specs.get(pod.spec as usize).map(|spec| spec.requests.clone()).unwrap_or_default();
+            let requests = cluster.spec(pod.spec).map(|spec| spec.requests.clone()).unwrap_or_default();
             owners.push((cluster.symbols.text(pod.namespace).to_owned(), pod.name.to_string(), requests));
         }
         let since = status.scheduled.as_ref().map(|scheduled| scheduled.last_transition);
@@ -232,7 +231,7 @@ impl Core {
 
 /// Whether others use room that a Reservation holds. Where a node holds room for several, what is missing is missed by the last
 /// of them first, so that no more of them move than must.
-fn is_room_taken(room: &NodeRoom, reservation: u32) -> bool {
+fn is_room_taken(room: &NodeRoom, reservation: ReservationId) -> bool {
     let mut missing = room.free().clone();
     for holding in room.holdings().iter().rev() {
         let available = holding.available();

@@ -88,7 +88,7 @@ fn shares(cluster: &Cluster) -> BTreeMap<String, u64> {
     for node in cluster.nodes.iter().filter(|node| is_on_slot(cluster, node)) {
         let mut asked: BTreeMap<&str, u64> = BTreeMap::new();
         for pod in &node.pods {
-            let spec = cluster.specs.get(pod.spec as usize);
+            let spec = cluster.spec(pod.spec);
             let cpu = spec.map_or(0, |spec| spec.requests.get(ResourceId::CPU));
             *asked.entry(cluster.symbols.text(pod.namespace)).or_default() += u64::try_from(cpu).unwrap_or(0);
         }

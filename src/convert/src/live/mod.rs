@@ -22,7 +22,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use berth_api::{Device, NodeClaim, NodeResourceTopology};
-use berth_model::{Cluster, KeyedMap, MemberKind, MemberRun, PendingRow, Sym, Taint};
+use berth_model::{Cluster, KeyedMap, MemberKind, MemberRun, PendingRow, RowId, Sym, Taint};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::storage::v1::CSINode;
@@ -47,7 +47,7 @@ pub use offers::Offers;
 pub use others::Other;
 pub(crate) use reservations::Reservations;
 
-/// Distinct specs, label sets or strings that may pile up before everything is converted anew, beside a quarter of those that
+/// Distinct specs, label sets, strings or Reservations that may pile up before everything is converted anew, beside a quarter of those that
 /// there were at first: what is left over takes about as much memory each as what is used.
 const MOST_LEFT_OVER: usize = 4_096;
 
@@ -146,12 +146,12 @@ pub struct Live {
     by_claim: FxHashMap<(Sym, Sym), BTreeSet<Arc<str>>>,
     /// By controller that is a DaemonSet: the pods that name it.
     by_daemon_set: FxHashMap<u32, BTreeSet<(Sym, Arc<str>)>>,
-    /// How many specs, label sets and strings there were at first.
-    at_first: [usize; 3],
+    /// How many specs, label sets, strings and Reservations there were at first.
+    at_first: [usize; 4],
     /// Whether the order of pending rows may not be theirs.
     is_untidy: bool,
     /// Pending rows to which members came: these may be out of order. Who goes leaves the others in theirs.
-    unsorted: BTreeSet<u32>,
+    unsorted: BTreeSet<RowId>,
     log: Log,
 }
 
@@ -288,7 +288,7 @@ impl Live {
     fn tidy(&mut self) {
         let mut rows = std::mem::take(&mut self.cluster.pending);
         for at in std::mem::take(&mut self.unsorted) {
-            let Some(row) = rows.get_mut(at as usize).filter(|row| row.kind == MemberKind::Pod) else { continue };
+            let Some(row) = rows.get_mut(at.index()).filter(|row| row.kind == MemberKind::Pod) else { continue };
             let namespace = row.namespace;
             row.members.sort_by_cached_key(|member| (self.created(namespace, &member.name), member.name.clone()));
         }
@@ -310,11 +310,11 @@ impl Live {
             self.cluster.pending = rows;
             return;
         }
-        let mut order: Vec<_> = places.into_iter().zip((0_u32..).zip(rows)).collect();
+        let mut order: Vec<_> = places.into_iter().zip((0..).map(RowId).zip(rows)).collect();
         order.sort_by(|(a, _), (b, _)| a.cmp(b));
         let mut sorted = Vec::with_capacity(order.len());
         for (_, (before, row)) in order.into_iter().filter(|(_, (_, row))| !is_gone(row)) {
-            let at = u32::try_from(sorted.len()).unwrap_or(u32::MAX);
+            let at = RowId::new(sorted.len());
             for member in row.members.iter().filter(|_| before != at && row.kind == MemberKind::Pod) {
                 if let Some(entry) = self.pods.get_mut(&(row.namespace, member.name.clone())) {
                     entry.place = PodLocation::Row(at);
@@ -326,6 +326,6 @@ impl Live {
     }
 }
 
-fn sizes(cluster: &Cluster) -> [usize; 3] {
-    [cluster.specs.len(), cluster.label_sets.len(), cluster.symbols.len()]
+fn sizes(cluster: &Cluster) -> [usize; 4] {
+    [cluster.specs.len(), cluster.label_sets.len(), cluster.symbols.len(), cluster.reservations.len()]
 }

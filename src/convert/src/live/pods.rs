@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use berth_model::{MemberRun, Sym};
+use berth_model::{MemberRun, RowId, Sym};
 
 use super::known::{Entry, Known};
 use super::{Change, Live, Patched, PodChange, Rooms, sizes};
@@ -162,7 +162,7 @@ impl Live {
         match place {
             PodLocation::Node(name) => existing.position(name).into_iter().collect(),
             PodLocation::Row(row) => {
-                let row = self.cluster.pending.get(row as usize);
+                let row = self.cluster.row(row);
                 row.map_or_else(Vec::new, |row| existing.expected_on(row.spec, &self.cluster))
             }
             PodLocation::Nowhere => Vec::new(),
@@ -190,9 +190,9 @@ impl Live {
         expected
     }
 
-    fn take_member(&mut self, id: u32, name: &str, created: i64) -> bool {
+    fn take_member(&mut self, id: RowId, name: &str, created: i64) -> bool {
         let is_sorted = !self.unsorted.contains(&id);
-        let Some(row) = self.cluster.pending.get(id as usize) else { return false };
+        let Some(row) = self.cluster.row(id) else { return false };
         let is_it = |member: &MemberRun| member.numbers.is_none() && *member.name == *name;
         // Rows may be long: those of thousands of replicas.
         let age = |member: &MemberRun| self.created(row.namespace, &member.name);
@@ -201,7 +201,7 @@ impl Live {
         let at =
             if row.members.get(guess).is_some_and(is_it) { Some(guess) } else { row.members.iter().position(is_it) };
         self.is_untidy = true;
-        let row = self.cluster.pending.get_mut(id as usize);
+        let row = self.cluster.row_mut(id);
         at.zip(row).is_some_and(|(at, row)| {
             row.members.remove(at);
             true
@@ -212,7 +212,7 @@ impl Live {
         let Some(node) = self.cluster.nodes.get_mut(position) else { return false };
         let at = node.pods.iter().position(|pod| pod.namespace == namespace && *pod.name == *name);
         let Some((at, pod)) = at.map(|at| (at, node.pods.remove(at))) else { return false };
-        if let Some(spec) = self.cluster.specs.get(pod.spec as usize) {
+        if let Some(spec) = self.cluster.specs.get(pod.spec.index()) {
             node.free.add(&spec.requests);
         }
         self.log.push(Change::Pod(PodChange { node: position, at, pod, comes: false }));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use berth_api::Reservation as Object;
-use berth_model::{Cluster, Labels, MemberKind, Phase, Reservation, ReservationOwner, Sym};
+use berth_model::{Cluster, Labels, LabelsId, MemberKind, Phase, Reservation, ReservationId, ReservationOwner, Sym};
 use rustc_hash::FxHashMap;
 
 use super::{Change, Live, Objects, Patched};
@@ -18,12 +18,12 @@ use crate::stand_ins::{Alike, valid_seconds, with_stand_in};
 pub(crate) struct Reservations {
     /// All, whether they count or not.
     given: FxIndexMap<Sym, ReservationRecord>,
-    /// Those that count, by index into the cluster's; `None` where one went that others come after.
+    /// Those that count, by id; `None` where one went: no other gets its id.
     records: Vec<Option<ReservationRecord>>,
     /// Pods that are Reservations aside.
-    ids: FxHashMap<Sym, u32>,
+    ids: FxHashMap<Sym, ReservationId>,
     /// By node: those that hold room there, in order.
-    on_node: FxHashMap<Sym, Vec<u32>>,
+    on_node: FxHashMap<Sym, Vec<ReservationId>>,
 }
 
 // === impl Reservations ===
@@ -32,7 +32,7 @@ impl Reservations {
     /// Of all that were given, and those that count in the cluster's order.
     pub(crate) fn new(given: FxIndexMap<Sym, ReservationRecord>, counting: Vec<ReservationRecord>) -> Self {
         let mut reservations = Reservations { given, ..Reservations::default() };
-        for (record, id) in counting.into_iter().zip(0..) {
+        for (record, id) in counting.into_iter().zip((0..).map(ReservationId)) {
             reservations.set(id, Some(record));
         }
         reservations
@@ -48,13 +48,13 @@ impl Reservations {
         self.records.iter().flatten().any(|record| resolver.has_claims(record.draft))
     }
 
-    fn record(&self, id: u32) -> Option<&ReservationRecord> {
-        self.records.get(id as usize)?.as_ref()
+    fn record(&self, id: ReservationId) -> Option<&ReservationRecord> {
+        self.records.get(id.index())?.as_ref()
     }
 
     /// The index of a Reservation is for this one, or for none.
-    fn set(&mut self, id: u32, record: Option<ReservationRecord>) {
-        let at = id as usize;
+    fn set(&mut self, id: ReservationId, record: Option<ReservationRecord>) {
+        let at = id.index();
         if at >= self.records.len() {
             self.records.resize(at + 1, None);
         }
@@ -146,7 +146,7 @@ impl Live {
         let id = match known {
             Some(Some(id)) => id,
             Some(None) => return Patched::NeedsRebuild,
-            None => u32::try_from(self.cluster.reservations.len()).unwrap_or(u32::MAX),
+            None => ReservationId::new(self.cluster.reservations.len()),
         };
         let owners = |record: Option<&ReservationRecord>| record.and_then(|known| known.reservation.owners.clone());
         let (owned_before, owned_after) = (owners(before), owners(after.as_ref()));
@@ -160,7 +160,7 @@ impl Live {
         };
         let nodes: Vec<Sym> = both().filter_map(holds_on).collect();
         let is_pending = both().any(ReservationRecord::is_pending);
-        let was = self.cluster.reservations.get(id as usize).cloned();
+        let was = self.cluster.reservations.get(id.index()).cloned();
         self.rooms.reservations.set(id, after.clone());
         match after {
             Some(_) if is_pending => self.place_again(Some(id)),
@@ -171,13 +171,12 @@ impl Live {
             None => {
                 let reservation = gone(&self.cluster);
                 self.set_reservation(id, reservation);
-                self.forget_last();
                 if is_pending {
                     self.place_again(None);
                 }
             }
         }
-        let reservation = self.cluster.reservations.get(id as usize);
+        let reservation = self.cluster.reservation(id);
         if has_other_owners {
             let counting = reservation.filter(|_| self.rooms.reservations.record(id).is_some());
             self.rooms.ownership.owners_changed(id, counting);
@@ -199,39 +198,30 @@ impl Live {
         }
     }
 
-    fn stand_in(&mut self, id: u32, record: &ReservationRecord, alike: &mut Alike) -> Reservation {
+    fn stand_in(&mut self, id: ReservationId, record: &ReservationRecord, alike: &mut Alike) -> Reservation {
         let mut warnings = FxIndexSet::default();
         with_stand_in(record, id, alike, &mut self.rooms.resolver, &mut self.cluster, &mut warnings)
     }
 
-    fn set_reservation(&mut self, id: u32, reservation: Reservation) {
-        match self.cluster.reservations.get_mut(id as usize) {
+    fn set_reservation(&mut self, id: ReservationId, reservation: Reservation) {
+        match self.cluster.reservations.get_mut(id.index()) {
             Some(known) => *known = reservation,
             None => self.cluster.reservations.push(reservation),
         }
     }
 
-    /// Those that went and that nobody comes after need no index.
-    fn forget_last(&mut self) {
-        let records = &mut self.rooms.reservations.records;
-        while records.last().is_some_and(Option::is_none) {
-            records.pop();
-            self.cluster.reservations.pop();
-        }
-    }
-
     /// Which Reservations are to be placed is looked at again, by name: those that are alike are one row.
-    fn place_again(&mut self, new: Option<u32>) {
+    fn place_again(&mut self, new: Option<ReservationId>) {
         for row in self.cluster.pending.iter_mut().filter(|row| row.kind == MemberKind::Reservation) {
             row.members.clear();
         }
         self.is_untidy = true;
-        let records = (0_u32..).zip(&self.rooms.reservations.records);
-        let pending = |(id, record): (u32, &Option<ReservationRecord>)| {
+        let records = (0..).map(ReservationId).zip(&self.rooms.reservations.records);
+        let pending = |(id, record): (ReservationId, &Option<ReservationRecord>)| {
             let record = record.as_ref().filter(|record| record.is_pending() || new == Some(id))?;
             Some((id, record.clone()))
         };
-        let mut pending: Vec<(u32, ReservationRecord)> = records.filter_map(pending).collect();
+        let mut pending: Vec<(ReservationId, ReservationRecord)> = records.filter_map(pending).collect();
         let text = |record: &ReservationRecord| self.cluster.symbols.shared(record.reservation.name);
         pending.sort_by_cached_key(|(_, record)| text(record));
         let mut alike = Alike::default();
@@ -255,13 +245,13 @@ impl Live {
             .iter()
             .map(|owner| cluster.label_sets.iter().map(|labels| may_be(owner, labels)).collect())
             .collect();
-        let is_meant = |namespace: Sym, name: &str, labels: u32| {
+        let is_meant = |namespace: Sym, name: &str, labels: LabelsId| {
             owners.iter().zip(&sets).any(|(owner, sets)| {
                 let is_object = owner.object.as_ref().is_none_or(|object| {
                     object.namespace.is_none_or(|named| named == namespace)
                         && object.name.as_deref().is_none_or(|named| named == name)
                 });
-                is_object && sets.get(labels as usize).is_some_and(|is_meant| *is_meant)
+                is_object && sets.get(labels.index()).is_some_and(|is_meant| *is_meant)
             })
         };
         let mut found = Vec::new();
@@ -282,8 +272,8 @@ impl Live {
         let (cluster, reservations) = (&self.cluster, &self.rooms.reservations);
         let Some(node) = cluster.nodes.get(position) else { return };
         let ids = reservations.on_node.get(&node.name).into_iter().flatten();
-        let known = ids.filter_map(|id| Some((*id, cluster.reservations.get(*id as usize)?)));
-        let mut known: Vec<(u32, &Reservation)> = known.collect();
+        let known = ids.filter_map(|id| Some((*id, cluster.reservation(*id)?)));
+        let mut known: Vec<(ReservationId, &Reservation)> = known.collect();
         // By name, whichever came first.
         known.sort_by(|(_, a), (_, b)| cluster.symbols.text(a.name).cmp(cluster.symbols.text(b.name)));
         let mut holdings: Vec<_> = known.into_iter().map(|(id, known)| berth_model::Holding::new(id, known)).collect();
@@ -295,7 +285,7 @@ impl Live {
         for pod in &node.pods {
             let id = if holdings.is_empty() { None } else { drawn_from(&holdings, named(pod), cluster) };
             let holding = holdings.iter_mut().find(|holding| Some(holding.reservation) == id);
-            if let Some((holding, spec)) = holding.zip(cluster.specs.get(pod.spec as usize)) {
+            if let Some((holding, spec)) = holding.zip(cluster.spec(pod.spec)) {
                 holding.draw_in_sum(&spec.requests);
             }
             draws.push(id);

@@ -157,7 +157,7 @@ pub(crate) fn pending(cluster: &Cluster) -> Vec<String> {
 
 /// The spec of the first pending row.
 pub(crate) fn first_spec(cluster: &Cluster) -> &PodSpec {
-    &cluster.specs[cluster.pending[0].spec as usize]
+    &cluster.specs[cluster.pending[0].spec.index()]
 }
 
 /// Why the first pending row is never planned.

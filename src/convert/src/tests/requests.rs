@@ -82,7 +82,7 @@ fn only_pods_that_ask_for_resources_beyond_the_limit_are_refused() {
     let cluster = builder.finish().unwrap().cluster;
     let spec = |name: &str| {
         let row = cluster.pending.iter().find(|row| row.members.iter().any(|run| *run.name == *name)).unwrap();
-        &cluster.specs[row.spec as usize]
+        &cluster.specs[row.spec.index()]
     };
     let is_refused = |name: &str| spec(name).refusal.is_some();
     assert!(!is_refused("own-0") && !is_refused("own-1499") && !is_refused("known"));
@@ -103,7 +103,7 @@ fn no_pod_takes_the_place_of_a_resource_that_nodes_have() {
     let cluster = builder.finish().unwrap().cluster;
     assert_eq!(amount(&cluster.nodes[0].allocatable, "example.com/gpu", &cluster), 2);
     let row = cluster.pending.iter().find(|row| &*row.members[0].name == "gpu").unwrap();
-    assert_eq!(cluster.specs[row.spec as usize].refusal, None);
+    assert_eq!(cluster.specs[row.spec.index()].refusal, None);
 }
 
 #[test]

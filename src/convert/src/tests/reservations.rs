@@ -1,5 +1,6 @@
 //! Koordinator's Reservations.
 
+use berth_model::ReservationId;
 use rstest::rstest;
 use serde_json::{Value, json};
 
@@ -18,7 +19,7 @@ fn a_pending_reservation_is_planned_under_its_name_in_its_templates_namespace() 
     assert_eq!(pending(&cluster), ["reservation r"]);
     let row = &cluster.pending[0];
     assert_eq!(cluster.symbols.text(row.namespace), "team");
-    let labels = &cluster.label_sets[row.labels as usize];
+    let labels = &cluster.label_sets[row.labels.index()];
     assert_eq!(labels.iter().count(), 2, "its own labels are over the template's");
     assert_eq!(amount(&first_spec(&cluster).requests, "cpu", &cluster), 2000);
 }
@@ -135,10 +136,10 @@ fn everything_that_a_reservation_says_is_read() {
 /// The Reservations by name that each pending row of pods is an owner of, with its members.
 fn owners(objects: impl IntoIterator<Item = Value>) -> Vec<(String, Vec<String>)> {
     let cluster = convert(objects).cluster;
-    let name = |&index: &u32| cluster.symbols.text(cluster.reservations[index as usize].name).to_owned();
+    let name = |&index: &ReservationId| cluster.symbols.text(cluster.reservations[index.index()].name).to_owned();
     let mut rows = Vec::new();
     for row in cluster.pending.iter().filter(|row| row.kind == berth_model::MemberKind::Pod) {
-        let owner_of: Vec<String> = cluster.specs[row.spec as usize].reservation.owner_of.iter().map(name).collect();
+        let owner_of: Vec<String> = cluster.specs[row.spec.index()].reservation.owner_of.iter().map(name).collect();
         for run in &row.members {
             let (first, count) = run.numbers.unwrap_or_default();
             rows.push((format!("{} {first}+{count}", run.name), owner_of.clone()));
@@ -236,7 +237,7 @@ fn owners_in_the_input_are_counted_exactly_and_once() {
         (amount(free, "cpu", &cluster), amount(free, "memory", &cluster) >> 30, cluster.nodes[0].pods[0].draws_from)
     };
     // 4 cores and 8 GiB: the owner has 1.5 cores and 5 GiB, of which 1 is the node's; half a core stays held.
-    assert_eq!(free("u-1"), (2000, 3, Some(0)));
+    assert_eq!(free("u-1"), (2000, 3, Some(ReservationId(0))));
     // One that drew from a Reservation of the same name before is no owner; the status counts.
     assert_eq!(free("u-0"), (4000 - 1500 - 1000, 8 - 5 - 4, None));
 }

@@ -162,7 +162,7 @@ fn a_claim_for_one_pod_is_not_shared_with_a_running_one() {
     let running = with(pod_with_claim("q", "data"), json!({"spec": {"nodeName": "n1"}}));
     let with_node = pending().into_iter().chain([running.clone(), mk_node("n1", json!({}))]);
     let cluster = convert(with_node).cluster;
-    let held = &cluster.specs[cluster.nodes[0].pods[0].spec as usize].volumes.exclusive_claims;
+    let held = &cluster.specs[cluster.nodes[0].pods[0].spec.index()].volumes.exclusive_claims;
     assert_eq!((first_refusal(&cluster), held), (None, &first_spec(&cluster).volumes.exclusive_claims));
     // Nobody can make the one go that runs where nothing is planned.
     let cluster = convert(pending().into_iter().chain([running])).cluster;
@@ -195,7 +195,7 @@ fn an_ordinals_own_claim_counts_before_its_template() {
     ])
     .cluster;
     assert_eq!(pending(&cluster), ["default/web-0..0", "default/web-2..2", "default/web-1..1"]);
-    let bound = &cluster.specs[cluster.pending[1].spec as usize];
+    let bound = &cluster.specs[cluster.pending[1].spec.index()];
     assert_eq!((first_spec(&cluster).volumes.places().count(), bound.volumes.topologies.len()), (0, 1));
 }
 

@@ -59,7 +59,7 @@ fn daemons_are_overhead_and_tolerate_what_their_controller_lets_them() {
     let cluster = convert([mk_workload("DaemonSet", "d", json!({}))]).cluster;
     assert!(cluster.pending.is_empty());
     assert_eq!(cluster.daemons[0].name, "default/d");
-    assert_eq!(cluster.specs[cluster.daemons[0].spec as usize].tolerations.len(), 6);
+    assert_eq!(cluster.specs[cluster.daemons[0].spec.index()].tolerations.len(), 6);
 }
 
 #[rstest]
@@ -187,7 +187,7 @@ fn a_daemon_set_that_is_not_given_is_overhead_of_new_nodes_as_its_newest_pod() {
     let cluster = &converted.cluster;
     let names: Vec<&str> = cluster.daemons.iter().map(|daemon| daemon.name.as_str()).collect();
     assert_eq!(names, ["default/agent"]);
-    let spec = &cluster.specs[cluster.daemons[0].spec as usize];
+    let spec = &cluster.specs[cluster.daemons[0].spec.index()];
     assert_eq!(super::amount(&spec.requests, "cpu", cluster), 1000);
     assert!(spec.required_terms.is_empty(), "the node's name is no wish of the template");
     // Where no pod of it runs, none is to come.

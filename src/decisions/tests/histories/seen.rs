@@ -3,7 +3,7 @@
 
 use std::fmt::{Debug, Write};
 
-use berth_model::{Cluster, MemberKind, Phase, Reservation, Resources};
+use berth_model::{Cluster, LabelsId, MemberKind, Phase, Reservation, ReservationId, Resources, SpecId};
 
 /// All that decisions may depend on, a line each.
 pub(crate) fn seen(cluster: &Cluster) -> String {
@@ -13,7 +13,7 @@ pub(crate) fn seen(cluster: &Cluster) -> String {
     // The order of rows and their members is the order in which they are placed.
     for row in &cluster.pending {
         let members: Vec<&str> = row.members.iter().map(|member| &*member.name).collect();
-        let labels = cluster.label_sets.get(row.labels as usize);
+        let labels = cluster.labels(row.labels);
         lines.push(format!(
             "{:?} {} {members:?} {} from {} {}",
             row.kind,
@@ -34,12 +34,12 @@ pub(crate) fn seen(cluster: &Cluster) -> String {
         let _ = write!(text, " of {pool:?}: {}", seer.words(&bare));
         for holding in &node.holdings {
             let mut bare = holding.clone();
-            bare.reservation = 0;
+            bare.reservation = ReservationId(0);
             let _ = write!(text, "\n  {} {}", seer.name_of(holding.reservation), seer.words(&bare));
         }
         for pod in &node.pods {
             let mut bare = pod.clone();
-            (bare.spec, bare.labels, bare.replaced_by, bare.draws_from) = (0, 0, None, None);
+            (bare.spec, bare.labels, bare.replaced_by, bare.draws_from) = (SpecId(0), LabelsId(0), None, None);
             if let Some(candidate) = &mut bare.candidate {
                 candidate.owned_by.clear();
             }
@@ -49,7 +49,7 @@ pub(crate) fn seen(cluster: &Cluster) -> String {
                 "\n  {} {} {} from {} draws from {:?} again {again:?} {} {}",
                 symbols(pod.namespace),
                 pod.name,
-                seer.words(&cluster.label_sets.get(pod.labels as usize)),
+                seer.words(&cluster.labels(pod.labels)),
                 seer.words(&cluster.spread_from(pod.labels)),
                 pod.draws_from.map(|id| seer.name_of(id)),
                 seer.words(&bare),
@@ -89,19 +89,16 @@ struct Seer<'c> {
 }
 
 impl Seer<'_> {
-    fn name_of(&self, reservation: u32) -> &str {
-        self.cluster
-            .reservations
-            .get(reservation as usize)
-            .map_or("none", |known| self.cluster.symbols.text(known.name))
+    fn name_of(&self, reservation: ReservationId) -> &str {
+        self.cluster.reservations.get(reservation.index()).map_or("none", |known| self.cluster.symbols.text(known.name))
     }
 
     /// A spec, with the Reservations that it owns by name.
-    fn spec(&self, id: u32, kind: MemberKind) -> String {
-        let Some(mut bare) = self.cluster.specs.get(id as usize).cloned() else { return "none".to_owned() };
+    fn spec(&self, id: SpecId, kind: MemberKind) -> String {
+        let Some(mut bare) = self.cluster.spec(id).cloned() else { return "none".to_owned() };
         let mut owned: Vec<&str> = bare.reservation.owner_of.iter().map(|id| self.name_of(*id)).collect();
         owned.sort_unstable();
-        let reserves = bare.reservation.reserves.take().and_then(|id| self.cluster.reservations.get(id as usize));
+        let reserves = bare.reservation.reserves.take().and_then(|id| self.cluster.reservation(id));
         // The first of those that are alike stands for all.
         let alike = reserves.filter(|_| kind == MemberKind::Reservation).map(|like| (like.phase, &like.allocatable));
         let text = format!("owns {owned:?} like {}", self.words(&alike));

@@ -13,7 +13,7 @@ pub(crate) use bound::lower_bound;
 use std::collections::BTreeMap;
 
 use berth_decisions::ExpectedNodes;
-use berth_model::{BoundPod, Cluster, Labels, MemberKind, Node, PodSpec, Sym};
+use berth_model::{BoundPod, Cluster, Labels, LabelsId, MemberKind, Node, PodSpec, SpecId, Sym};
 use berth_packing::{Consolidated, Consolidation, ExistingNode, Movable, Problem, consolidate};
 use berth_scheduling::filter;
 use berth_state::{State, is_remade};
@@ -75,7 +75,7 @@ pub(crate) struct Leaving {
 }
 
 /// What makes pods of one sort: what they ask for, and by whom they may not be joined.
-type Kind = (u32, Option<(Sym, u32)>);
+type Kind = (SpecId, Option<(Sym, LabelsId)>);
 
 // === impl Program ===
 
@@ -287,7 +287,7 @@ impl<'c> Sorts<'c> {
     fn id_of(&mut self, pod: &BoundPod) -> Option<u32> {
         let id = pod.replaced_by?;
         let spec = self.cluster.spec(id)?;
-        let labels = self.cluster.label_sets.get(pod.labels as usize)?;
+        let labels = self.cluster.labels(pod.labels)?;
         let is_apart = self.is_apart_from_its_like(spec, labels);
         // Who keeps its like away is of one sort with its like alone.
         let own = is_apart.then_some((pod.namespace, pod.labels));

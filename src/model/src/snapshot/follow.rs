@@ -2,7 +2,8 @@
 
 use super::{NodeEdit, NodeState, Snapshot};
 use crate::{
-    Assigned, BoundPod, ClassId, Cluster, CounterId, HeldUnits, Holding, Labels, PodStage, Reservation, Universe,
+    Assigned, BoundPod, ClassId, Cluster, CounterId, HeldUnits, Holding, Labels, PodStage, Reservation, ReservationId,
+    Universe,
 };
 
 /// A node as counters see it: its labels, and whether pods on it count in a counter.
@@ -109,7 +110,7 @@ impl Snapshot {
         for &claim in &reservation.volumes.exclusive_claims {
             if comes { self.use_claim(claim) } else { self.free_claim(claim) }
         }
-        let class = universe.reserved.get(holding.reservation as usize).copied().flatten();
+        let class = universe.reserved(holding.reservation);
         let Some(class) = class.filter(|_| holding.stands_in()) else { return Vec::new() };
         self.count_on(cluster, universe, (class, PodStage::Bound), site, comes)
     }
@@ -144,7 +145,7 @@ impl Snapshot {
 }
 
 /// What a Reservation holds of a node's units; `None` where it holds none.
-fn held_units(id: u32, reservation: &Reservation) -> Option<HeldUnits> {
+fn held_units(id: ReservationId, reservation: &Reservation) -> Option<HeldUnits> {
     let held = HeldUnits {
         reservation: id,
         policy: reservation.policy,

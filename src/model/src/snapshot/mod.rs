@@ -8,6 +8,7 @@ mod undo;
 
 use smallvec::SmallVec;
 
+use crate::cluster::listed;
 use crate::{Cluster, ColumnId, Constraint, CounterId, PoolId, Resources, SlotId, Sym, Universe};
 
 pub use bins::Bin;
@@ -167,6 +168,11 @@ impl Snapshot {
                 None => {}
             }
         }
+    }
+
+    /// What a decision has changed of the node at an index. Whoever has an index has it of this cluster, as it is.
+    pub fn node(&self, at: usize) -> Option<&NodeState> {
+        listed(&self.nodes, at, "node")
     }
 
     /// The existing nodes, in the cluster's order.

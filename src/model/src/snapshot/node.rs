@@ -8,7 +8,8 @@ use super::undo::{NodeUndo, Undo};
 use super::{HostCounts, add_assumed};
 use crate::room::change;
 use crate::{
-    Assigned, ClassId, CounterId, Disk, HeldUnits, Holding, HostPort, Resources, Room, Sym, UnitsState, Volumes,
+    Assigned, ClassId, CounterId, Disk, HeldUnits, Holding, HostPort, ReservationId, Resources, Room, Sym, UnitsState,
+    Volumes,
 };
 
 /// What a decision has changed of an existing node.
@@ -24,9 +25,9 @@ pub struct NodeState {
     pub added: SmallVec<[(ClassId, u32); 2]>,
     /// Those of the added pods that draw, in the order in which they came: class, and the Reservation by index into
     /// [`crate::Cluster::reservations`].
-    pub draws: Vec<(ClassId, u32)>,
+    pub draws: Vec<(ClassId, ReservationId)>,
     /// The Reservations that the decision places on it, by index into [`crate::Cluster::reservations`].
-    pub placed: Vec<u32>,
+    pub placed: Vec<ReservationId>,
     /// Pods per hostname counter, running ones included.
     pub host_counts: HostCounts,
     /// Host ports in use, and those held by Reservations: once for each.
@@ -35,7 +36,7 @@ pub struct NodeState {
     pub units: UnitsState,
     /// What added pods and Reservations got of them, in the order in which they came, and from which Reservation pods
     /// draw.
-    pub assigned: Vec<(ClassId, Option<u32>, Assigned)>,
+    pub assigned: Vec<(ClassId, Option<ReservationId>, Assigned)>,
     /// Volumes attached, and those that Reservations hold: (driver, volume), sorted, once for each.
     pub attached: Vec<(Sym, Sym)>,
     /// Disks in use, and those held by Reservations: once for each.
@@ -49,7 +50,7 @@ impl NodeState {
     }
 
     /// The holding of a Reservation.
-    pub fn holding(&self, reservation: u32) -> Option<&Holding> {
+    pub fn holding(&self, reservation: ReservationId) -> Option<&Holding> {
         self.holdings.iter().find(|holding| holding.reservation == reservation)
     }
 }
@@ -87,7 +88,7 @@ impl<'s> NodeEdit<'s> {
     }
 
     /// Takes room for a pod, which draws from a Reservation on the node or from none.
-    pub fn take(&mut self, requests: &Resources, draws_from: Option<u32>) {
+    pub fn take(&mut self, requests: &Resources, draws_from: Option<ReservationId>) {
         self.change_room(requests, draws_from, 1);
     }
 
@@ -97,11 +98,11 @@ impl<'s> NodeEdit<'s> {
     }
 
     /// Gives back what a pod took. What it drew is held again.
-    pub fn give_back(&mut self, requests: &Resources, draws_from: Option<u32>) {
+    pub fn give_back(&mut self, requests: &Resources, draws_from: Option<ReservationId>) {
         self.change_room(requests, draws_from, -1);
     }
 
-    fn change_room(&mut self, requests: &Resources, draws_from: Option<u32>, times: i64) {
+    fn change_room(&mut self, requests: &Resources, draws_from: Option<ReservationId>, times: i64) {
         let at = self.node.holdings.iter().position(|holding| Some(holding.reservation) == draws_from);
         let drawn = at.filter(|_| self.journal.is_some()).and_then(|at| self.node.holdings.get(at));
         let drawn = drawn.map(|holding| holding.allocated().clone());
@@ -149,7 +150,7 @@ impl<'s> NodeEdit<'s> {
     }
 
     /// Gives up what a Reservation holds.
-    pub fn release(&mut self, reservation: u32) {
+    pub fn release(&mut self, reservation: ReservationId) {
         let holds = |holding: &Holding| holding.reservation == reservation;
         let Some(at) = self.node.holdings.iter().position(holds) else { return };
         let holding = self.node.holdings.remove(at);
@@ -168,19 +169,19 @@ impl<'s> NodeEdit<'s> {
     }
 
     /// A pod takes CPUs and devices to itself.
-    pub fn take_units(&mut self, assigned: &Assigned, draws_from: Option<u32>) {
+    pub fn take_units(&mut self, assigned: &Assigned, draws_from: Option<ReservationId>) {
         let before = self.node.units.take(assigned, draws_from);
         self.note(NodeUndo::Units(Box::new(before)));
     }
 
     /// A pod gives its CPUs and devices back.
-    pub fn give_units_back(&mut self, assigned: &Assigned, draws_from: Option<u32>) {
+    pub fn give_units_back(&mut self, assigned: &Assigned, draws_from: Option<ReservationId>) {
         let before = self.node.units.give_back(assigned, draws_from);
         self.note(NodeUndo::Units(Box::new(before)));
     }
 
     /// Counts anew which CPUs and devices pods have, as [`UnitsState::recount`].
-    pub fn recount_units<'p>(&mut self, pods: impl Iterator<Item = (&'p Assigned, Option<u32>)>) {
+    pub fn recount_units<'p>(&mut self, pods: impl Iterator<Item = (&'p Assigned, Option<ReservationId>)>) {
         let mut counted = self.node.units.clone();
         counted.recount(pods);
         if counted != self.node.units {
@@ -215,19 +216,19 @@ impl<'s> NodeEdit<'s> {
     }
 
     /// Notes from which Reservation an added pod draws.
-    pub fn note_draw(&mut self, class: ClassId, reservation: u32) {
+    pub fn note_draw(&mut self, class: ClassId, reservation: ReservationId) {
         self.node.draws.push((class, reservation));
         self.note(NodeUndo::Draw);
     }
 
     /// Notes a Reservation that the decision places here.
-    pub fn note_placed(&mut self, reservation: u32) {
+    pub fn note_placed(&mut self, reservation: ReservationId) {
         self.node.placed.push(reservation);
         self.note(NodeUndo::Placed);
     }
 
     /// Notes what an added pod or Reservation got to itself.
-    pub fn note_assigned(&mut self, class: ClassId, draws_from: Option<u32>, assigned: Assigned) {
+    pub fn note_assigned(&mut self, class: ClassId, draws_from: Option<ReservationId>, assigned: Assigned) {
         self.node.assigned.push((class, draws_from, assigned));
         self.note(NodeUndo::Assigned);
     }

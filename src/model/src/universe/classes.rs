@@ -2,7 +2,7 @@
 
 use super::topology::{Constraint, Counter, CounterId, NodeFilter};
 use crate::cluster::listed;
-use crate::{Cluster, Labels, MemberKind, PendingRow, Sym};
+use crate::{Cluster, Labels, LabelsId, MemberKind, PendingRow, ReservationId, RowId, SpecId, Sym};
 
 /// An index into [`Universe::classes`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -35,11 +35,11 @@ pub struct PodClass {
     /// Pods or pending Reservations.
     pub kind: MemberKind,
     /// Index into [`Cluster::specs`].
-    pub spec: u32,
+    pub spec: SpecId,
     /// How many are pending; 0 for a class that only runs.
     pub count: u32,
     /// The rows of [`Cluster::pending`] that it is made of, in input order.
-    pub rows: Vec<u32>,
+    pub rows: Vec<RowId>,
     /// The counters in which each of its pods counts, ascending.
     pub counts_in: Vec<CounterId>,
     /// What must hold.
@@ -72,19 +72,19 @@ pub struct Universe {
 }
 
 /// Who a class is made from: kind, namespace, spec, labels.
-pub(super) type SpecAndLabels = (MemberKind, Sym, u32, u32);
+pub(super) type SpecAndLabels = (MemberKind, Sym, SpecId, LabelsId);
 
-pub(super) fn labels_of(cluster: &Cluster, id: u32) -> &Labels {
+pub(super) fn labels_of(cluster: &Cluster, id: LabelsId) -> &Labels {
     static NONE: std::sync::OnceLock<Labels> = std::sync::OnceLock::new();
-    cluster.label_sets.get(id as usize).unwrap_or_else(|| NONE.get_or_init(Labels::default))
+    cluster.labels(id).unwrap_or_else(|| NONE.get_or_init(Labels::default))
 }
 
 impl PodClass {
     /// Its pods are pending in this row, too.
-    pub(super) fn add_row(&mut self, index: usize, row: &PendingRow) {
+    pub(super) fn add_row(&mut self, index: RowId, row: &PendingRow) {
         let count = row.members.iter().fold(0_u32, |sum, run| sum.saturating_add(run.len()));
         self.count = self.count.saturating_add(count);
-        self.rows.push(u32::try_from(index).unwrap_or(u32::MAX));
+        self.rows.push(index);
     }
 }
 
@@ -92,6 +92,11 @@ impl Universe {
     /// The class of an id.
     pub fn class(&self, id: ClassId) -> Option<&PodClass> {
         listed(&self.classes, id.index(), "class")
+    }
+
+    /// The class of the pod that stands in for a Reservation; `None` where its template is not known.
+    pub fn reserved(&self, id: ReservationId) -> Option<ClassId> {
+        listed(&self.reserved, id.index(), "Reservation").copied().flatten()
     }
 
     /// The counter of an id.

@@ -7,11 +7,11 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::classes::{ClassId, PodClass, Preferences, SpecAndLabels, labels_of};
 use super::constraints::{Asked, Builder, OwnConstraints};
 use super::topology::{Constraint, Counter, CounterId};
-use crate::{Cluster, MemberKind};
+use crate::{Cluster, MemberKind, SpecId};
 
 /// What makes a class: see [`PodClass`].
 pub(super) type ClassKey =
-    (MemberKind, u32, Vec<CounterId>, Vec<Constraint>, Preferences, Vec<CounterId>, Vec<(CounterId, i64)>);
+    (MemberKind, SpecId, Vec<CounterId>, Vec<Constraint>, Preferences, Vec<CounterId>, Vec<(CounterId, i64)>);
 
 /// What makes classes of shapes, once all selectors are known.
 #[derive(Debug)]

@@ -62,14 +62,14 @@ impl LiveUniverse {
                 class.rows.clear();
             }
         }
-        for (index, row) in cluster.pending.iter().enumerate() {
+        for (id_of_row, row) in cluster.rows() {
             let shape = (row.kind, row.namespace, row.spec, row.labels);
             let Some(id) = self.class_of(cluster, shape, true) else { return false };
             if let Some(class) = self.universe.classes.get_mut(id.index()) {
                 if class.rows.is_empty() {
                     self.with_rows.push(id);
                 }
-                class.add_row(index, row);
+                class.add_row(id_of_row, row);
             }
         }
         true
@@ -110,10 +110,21 @@ impl LiveUniverse {
         is_known
     }
 
-    /// The pod at this position left a node; its class.
-    pub fn pod_left(&mut self, node: usize, at: usize) -> Option<ClassId> {
-        let pods = self.universe.bound.get_mut(node).filter(|pods| at < pods.len())?;
-        Some(pods.remove(at))
+    /// The pod at this position left a node; its class. `None`: another one is there by now, and the whole is to be reduced
+    /// anew.
+    pub fn pod_left(&mut self, node: usize, at: usize, pod: &BoundPod) -> Option<ClassId> {
+        let class = self.running.get(&(MemberKind::Pod, pod.namespace, pod.spec, pod.labels));
+        let pods = self.universe.bound.get_mut(node);
+        let found = pods.filter(|pods| pods.get(at).is_some_and(|known| Some(known) == class));
+        debug_assert!(found.is_some(), "pod {at} of node {node} is another one by now than {}", pod.name);
+        Some(found?.remove(at))
+    }
+
+    /// Whether there is a class for each pod of each node: else something was told of a node that is elsewhere by now.
+    pub fn has_all_pods_of(&self, cluster: &Cluster) -> bool {
+        let bound = &self.universe.bound;
+        bound.len() == cluster.nodes.len()
+            && bound.iter().zip(&cluster.nodes).all(|(classes, node)| classes.len() == node.pods.len())
     }
 
     /// The class that a pod has when its controller makes it anew; `None` where none does, or it is not known.

@@ -7,7 +7,7 @@ use super::classifier::Classifier;
 use super::constraints::{Builder, OwnConstraints};
 use super::selectors::NamespaceLabels;
 use super::topology::CounterId;
-use crate::{Cluster, MemberKind};
+use crate::{Cluster, MemberKind, RowId};
 
 /// A universe with what was made on the way to it.
 #[derive(Debug)]
@@ -130,7 +130,7 @@ impl Builder {
             if let (true, Some(row), Some(class)) =
                 (index < counts.pending, cluster.pending.get(index), universe.classes.get_mut(id.index()))
             {
-                class.add_row(index, row);
+                class.add_row(RowId::new(index), row);
             }
         }
         let bound_class = |shape: usize| class_of.get(counts.asking + shape).copied().unwrap_or(ClassId(u32::MAX));

@@ -106,5 +106,5 @@ pub(crate) fn mk_node(cluster: &mut Cluster, name: &str, zone: &str, pods: &[(&[
 
 /// The class that a pending row belongs to.
 pub(crate) fn class_of(universe: &Universe, row: usize) -> usize {
-    universe.classes.iter().position(|class| class.rows.iter().any(|&known| known as usize == row)).unwrap()
+    universe.classes.iter().position(|class| class.rows.iter().any(|known| known.index() == row)).unwrap()
 }

@@ -2,8 +2,8 @@
 
 use berth_model::{
     AllocatePolicy, Assigned, Bin, ClassId, Cluster, ColumnId, CounterId, CpuSet, Disk, DiskId, HeldUnits, Holding,
-    HostCounts, HostPort, NodeEdit, PodSpec, PoolId, Requirements, Reservation, Resources, SlotId, Slots, Snapshot,
-    Sym, Universe, Volumes,
+    HostCounts, HostPort, NodeEdit, PodSpec, PoolId, Requirements, Reservation, ReservationId, Resources, SlotId,
+    Slots, Snapshot, Sym, Universe, Volumes,
 };
 use fixedbitset::FixedBitSet;
 use proptest::collection::vec;
@@ -156,7 +156,7 @@ impl World {
     fn change_node(&self, node: &mut NodeEdit<'_>, what: OnNode, n: u8) {
         let which = u32::from(n % 2);
         let text = self.texts[usize::from(n % 4)];
-        let draws_from = [None, Some(which)][usize::from(n / 2 % 2)];
+        let draws_from = [None, Some(ReservationId(which))][usize::from(n / 2 % 2)];
         let requests = Resources::from_amounts(&[i64::from(n) * 100, 7, 1, i64::from(n % 3)]);
         // Some of the CPUs and devices of one are those of another.
         let one = Resources::from_amounts(&[0, 0, 0, 1]);
@@ -180,12 +180,12 @@ impl World {
             OnNode::Hold => {
                 let mut reservation = Reservation::new(text);
                 reservation.allocatable = requests;
-                node.hold(Holding::new(which, &reservation));
+                node.hold(Holding::new(ReservationId(which), &reservation));
             }
-            OnNode::Release => node.release(which),
+            OnNode::Release => node.release(ReservationId(which)),
             OnNode::HoldUnits => {
                 let (policy, drawn) = (AllocatePolicy::Aligned, Assigned::default());
-                node.hold_units(HeldUnits { reservation: which, policy, reserved: assigned, drawn });
+                node.hold_units(HeldUnits { reservation: ReservationId(which), policy, reserved: assigned, drawn });
             }
             OnNode::TakeUnits => node.take_units(&assigned, draws_from),
             OnNode::GiveUnitsBack => node.give_units_back(&assigned, draws_from),
@@ -194,8 +194,8 @@ impl World {
             OnNode::SubtractOnHost => node.subtract_on_host(CounterId(which), 1 + u32::from(n)),
             OnNode::Note => {
                 node.note_added(ClassId(which), u32::from(n));
-                node.note_draw(ClassId(which), 1);
-                node.note_placed(which);
+                node.note_draw(ClassId(which), ReservationId(1));
+                node.note_placed(ReservationId(which));
                 node.note_assigned(ClassId(which), draws_from, assigned);
             }
             OnNode::Attach => node.attach(&ports, &volumes),

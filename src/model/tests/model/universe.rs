@@ -1,6 +1,6 @@
 //! Pod classes and counters: which pods no rule can tell apart, and who counts where.
 
-use berth_model::{Cluster, Constraint, Labels, MemberKind, Namespace, PodSpec, Selector, Universe};
+use berth_model::{Cluster, Constraint, Labels, LiveUniverse, MemberKind, Namespace, PodSpec, Selector, Universe};
 
 use crate::mk::{class_of, mk_labels, mk_node, mk_pods, mk_selector, mk_spread, mk_term};
 
@@ -229,4 +229,18 @@ fn a_cluster_that_shares_its_names_shares_them_still_once_it_is_reduced() {
     let mut supply = cluster.without_nodes();
     Universe::new(&mut supply);
     assert!(supply.symbols.is_same(&cluster.symbols));
+}
+
+#[test]
+fn a_position_that_is_another_pods_by_now_is_found_out() {
+    let mut cluster = Cluster::new();
+    let small = PodSpec { priority: 1, ..PodSpec::default() };
+    mk_node(&mut cluster, "n", "z", &[(&[], PodSpec::default()), (&[], small)]);
+    let mut classes = LiveUniverse::new(&cluster);
+    let [first, _] = &cluster.nodes[0].pods[..] else { panic!("two pods") };
+    assert!(classes.pod_left(0, 0, first).is_some());
+    assert!(!classes.has_all_pods_of(&cluster), "the node has it yet");
+    // What is told twice is about the pod that came to its place.
+    let told = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| classes.pod_left(0, 0, first))).ok();
+    assert_eq!(told, if cfg!(debug_assertions) { None } else { Some(None) });
 }

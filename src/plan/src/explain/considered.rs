@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use berth_decisions::quantities;
 use berth_model::{
-    ClassId, Cluster, MemberKind, MemberRun, PendingRow, PodSpec, ResourceId, Resources, Sym, Toleration,
-    TolerationOperator, Universe, Volumes,
+    ClassId, Cluster, LabelsId, MemberKind, MemberRun, PendingRow, PodSpec, ResourceId, Resources, SpecId, Sym,
+    Toleration, TolerationOperator, Universe, Volumes,
 };
 use berth_provisioning::{Considered, Options, consider, launchable};
 use berth_scheduling::{Scheduler, Verdict};
@@ -23,8 +23,8 @@ const EXAMPLES: usize = 3;
 pub(super) struct Subject {
     pub(super) kind: MemberKind,
     pub(super) namespace: Sym,
-    pub(super) spec: u32,
-    pub(super) labels: u32,
+    pub(super) spec: SpecId,
+    pub(super) labels: LabelsId,
 }
 
 /// Writes into the explanation what nodes and NodePools say; changes only where `has_place` is not set.
@@ -48,7 +48,7 @@ pub(super) fn consider_all(
     let universe = Universe::with_scores(cluster);
     let cluster = &*cluster;
     let class_of = |row: usize| {
-        let has = |class: &berth_model::PodClass| class.rows.iter().any(|&known| known as usize == row);
+        let has = |class: &berth_model::PodClass| class.rows.iter().any(|known| known.index() == row);
         universe.classes.iter().position(has).and_then(|at| u32::try_from(at).ok()).map(ClassId)
     };
     let mut scheduler = Scheduler::new(cluster, &universe, launchable(cluster, &universe));
@@ -79,7 +79,7 @@ pub(super) fn consider_all(
     }
 }
 
-fn add_row(cluster: &mut Cluster, subject: &Subject, spec: u32) -> usize {
+fn add_row(cluster: &mut Cluster, subject: &Subject, spec: SpecId) -> usize {
     let members = vec![MemberRun { name: "explained".into(), numbers: None }];
     let Subject { kind, namespace, labels, .. } = *subject;
     cluster.pending.push(PendingRow { kind, namespace, spec, labels, members });

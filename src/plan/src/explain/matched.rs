@@ -1,6 +1,6 @@
 //! Which Reservations a pod matches, what they have for it, and why the others are not for it.
 
-use berth_model::{Cluster, Holding, NodeRoom, Phase, PodSpec, Reservation};
+use berth_model::{Cluster, Holding, NodeRoom, Phase, PodSpec, Reservation, ReservationId};
 use berth_scheduling::reservation::{Claim, Fit, Mismatch, Seeker, fit, in_words, may_draw_from};
 
 use super::{Explanation, ReservationSays};
@@ -8,7 +8,7 @@ use super::{Explanation, ReservationSays};
 /// Writes into the explanation what Reservations say to a pod of the spec.
 pub(super) fn say(cluster: &Cluster, spec: &PodSpec, story: &mut Explanation) {
     let must_draw = spec.reservation.affinity.is_some();
-    for (id, reservation) in (0_u32..).zip(&cluster.reservations) {
+    for (id, reservation) in cluster.reservations_with_ids() {
         let is_owner = spec.reservation.owner_of.binary_search(&id).is_ok();
         if !is_owner && !must_draw {
             story.other_reservations += 1;
@@ -30,7 +30,7 @@ pub(super) fn say(cluster: &Cluster, spec: &PodSpec, story: &mut Explanation) {
 }
 
 /// The node where a Reservation holds room, with what it holds.
-pub(super) fn held(cluster: &Cluster, reservation: u32) -> Option<(usize, &Holding)> {
+pub(super) fn held(cluster: &Cluster, reservation: ReservationId) -> Option<(usize, &Holding)> {
     cluster.nodes.iter().enumerate().find_map(|(at, node)| {
         let holding = node.holdings.iter().find(|holding| holding.reservation == reservation)?;
         Some((at, holding))

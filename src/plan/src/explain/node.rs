@@ -122,7 +122,7 @@ fn refused(cluster: &mut Cluster, at: usize, story: &mut Explanation) {
     let cluster = &*cluster;
     let mut scheduler = Scheduler::new(cluster, &universe, launchable(cluster, &universe));
     for (class, id) in universe.classes.iter().zip((0..).map(ClassId)).filter(|(class, _)| class.count > 0) {
-        let mut members = class.rows.iter().filter_map(|row| cluster.pending.get(*row as usize));
+        let mut members = class.rows.iter().filter_map(|row| cluster.row(*row));
         let first = members.find_map(|row| Some((row, row.members.first()?)));
         let Some((row, run)) = first else { continue };
         let object = match class.kind {

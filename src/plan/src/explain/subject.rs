@@ -1,7 +1,7 @@
 //! A pod or a Reservation: found in the outcome of the plan, taken out of it, and held against everything.
 
 use berth_model::{
-    Assigned, BoundPod, Cluster, Holding, MemberKind, NodeRoom, PendingRow, Phase, PodStage, Reservation,
+    Assigned, BoundPod, Cluster, Holding, MemberKind, NodeRoom, PendingRow, Phase, PodStage, Reservation, ReservationId,
 };
 use berth_provisioning::Options;
 
@@ -48,7 +48,7 @@ pub(super) fn pod(mut plan: Plan, options: &Options, object: &ObjectRef) -> Resu
 pub(super) fn reservation(mut plan: Plan, options: &Options, object: &ObjectRef) -> Result<Explanation, ExplainError> {
     let cluster = &plan.cluster;
     let named = |known: &Reservation| cluster.symbols.text(known.name) == object.name;
-    let Some((id, known)) = (0_u32..).zip(&cluster.reservations).find(|(_, known)| named(known)) else {
+    let Some((id, known)) = cluster.reservations_with_ids().find(|(_, known)| named(known)) else {
         return Err(missing(&plan, object));
     };
     let mut story = Explanation::of(format!("Reservation {}", object.name));
@@ -76,7 +76,7 @@ pub(super) fn reservation(mut plan: Plan, options: &Options, object: &ObjectRef)
 }
 
 /// What a Reservation reserves, and what is left of it.
-fn describe(cluster: &Cluster, id: u32, known: &Reservation, story: &mut Explanation) {
+fn describe(cluster: &Cluster, id: ReservationId, known: &Reservation, story: &mut Explanation) {
     story.add("Reserves", amounts(cluster, &known.allocatable));
     if let Some((_, holding)) = held(cluster, id) {
         story.add("Drawn", amounts(cluster, holding.allocated()));
@@ -157,7 +157,7 @@ fn find_bound(cluster: &Cluster, object: &ObjectRef) -> Option<(usize, usize)> {
 }
 
 /// Takes a Reservation off its node, with the pods that go with it.
-fn take_reservation(allocation: &Allocation, cluster: &mut Cluster, id: u32) {
+fn take_reservation(allocation: &Allocation, cluster: &mut Cluster, id: ReservationId) {
     for pod in allocation.bundled_with(id) {
         let bound = pod.name.split_once('/').and_then(|(namespace, name)| {
             let (namespace, name) = (namespace.to_owned(), name.to_owned());
@@ -177,11 +177,11 @@ fn take_reservation(allocation: &Allocation, cluster: &mut Cluster, id: u32) {
 fn take_bound(cluster: &mut Cluster, node: usize, at: usize) -> Option<BoundPod> {
     let node = cluster.nodes.get_mut(node)?;
     let pod = node.pods.remove(at);
-    let requests = &cluster.specs.get(pod.spec as usize)?.requests;
+    let requests = &cluster.specs.get(pod.spec.index())?.requests;
     let mut room = NodeRoom::of_node(node);
     room.remove_pod(requests, pod.draws_from);
     if let Some(id) = pod.draws_from.filter(|&id| room.position(id).is_none())
-        && let Some(known) = cluster.reservations.get_mut(id as usize)
+        && let Some(known) = cluster.reservations.get_mut(id.index())
     {
         known.phase = Phase::Available;
         room.hold(Holding::new(id, known));

@@ -27,7 +27,7 @@ fn an_offering_is_open_if_one_of_several_terms_admits_it() {
             term
         })
         .into();
-    let spec = world.cluster.pending[0].spec as usize;
+    let spec = world.cluster.pending[0].spec.index();
     world.cluster.specs[spec].required_terms = terms;
     let found = considered(&mut world);
     assert_eq!((found[0].offerings, found[0].open), (3, 2), "{found:?}");

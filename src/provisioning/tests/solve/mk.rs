@@ -1,9 +1,10 @@
 //! Small clusters, built by hand.
 
 use berth_model::{
-    BoundPod, CapacityType, Cluster, Daemon, Disk, DiskId, Effect, HostPort, InstanceType, Labels, MemberKind,
-    MemberRun, Money, Node, NodePool, Offering, Operator, PodSpec, PodTerm, Refusal, Requirement, Requirements,
-    ResourceId, Resources, Selector, SlotId, Slots, SpreadConstraint, Sym, Taint, Toleration, TolerationOperator,
+    BoundPod, CapacityType, Cluster, Daemon, Disk, DiskId, Effect, HostPort, InstanceType, Labels, LabelsId,
+    MemberKind, MemberRun, Money, Node, NodePool, Offering, Operator, PodSpec, PodTerm, Refusal, Requirement,
+    Requirements, ResourceId, Resources, Selector, SlotId, Slots, SpecId, SpreadConstraint, Sym, Taint, Toleration,
+    TolerationOperator,
 };
 use berth_provisioning::{Effort, Options, solve};
 
@@ -234,7 +235,7 @@ impl World {
         row.members.push(MemberRun { name: name.into(), numbers: Some((0, count)) });
     }
 
-    fn intern(&mut self, pod: &Pod) -> (u32, u32) {
+    fn intern(&mut self, pod: &Pod) -> (SpecId, LabelsId) {
         let mut spec = PodSpec {
             requests: Resources::from_amounts(&[pod.milli_cpu, GIB, 1]),
             priority: pod.priority,

@@ -21,7 +21,7 @@ impl Plan {
 
     fn class_name(&self, class: ClassId) -> String {
         let class = self.universe.class(class).unwrap();
-        self.cluster.pending[class.rows[0] as usize].members[0].name.to_string()
+        self.cluster.pending[class.rows[0].index()].members[0].name.to_string()
     }
 
     fn contents(&self, contents: &[(ClassId, u32)]) -> String {

@@ -2,7 +2,7 @@
 
 use berth_model::{
     AllocatePolicy, ClassId, Cluster, Holding, Labels, MemberKind, MemberRun, PendingRow, Phase, PodSpec, Requirements,
-    Reservation, ResourceId, Resources, Symbols, Universe,
+    Reservation, ReservationId, ResourceId, Resources, RowId, SpecId, Symbols, Universe,
 };
 
 use super::draw::{Bundled, Draws, is_open, owners_in_order};
@@ -35,7 +35,7 @@ impl Before {
 pub fn bundle(cluster: &mut Cluster, draws: &mut Draws) -> Option<Before> {
     let refused: Vec<bool> = cluster.specs.iter().map(|spec| spec.refusal.is_some()).collect();
     let is_reservation = |row: &PendingRow| {
-        let is_refused = refused.get(row.spec as usize).copied().unwrap_or(true);
+        let is_refused = refused.get(row.spec.index()).copied().unwrap_or(true);
         row.kind == MemberKind::Reservation && !row.members.is_empty() && !is_refused
     };
     let owns = |spec: &PodSpec| !spec.reservation.owner_of.is_empty();
@@ -59,10 +59,9 @@ pub fn bundle(cluster: &mut Cluster, draws: &mut Draws) -> Option<Before> {
 
 /// A class of owners that may be placed together with a Reservation.
 struct Owners {
-    /// Index of the spec.
-    id: u32,
+    id: SpecId,
     spec: PodSpec,
-    rows: Vec<u32>,
+    rows: Vec<RowId>,
     left: u32,
 }
 
@@ -91,18 +90,17 @@ fn bundle_row(cluster: &mut Cluster, row: usize, owners: &mut [Owners], draws: &
         return;
     };
     let spec = cluster.spec(stand_in).cloned().unwrap_or_default();
-    let reservation = spec.reservation.reserves.and_then(|index| cluster.reservation(index)).cloned();
-    let Some(mut probe) = reservation else { return };
+    let Some(like) = spec.reservation.reserves else { return };
+    let Some(mut probe) = cluster.reservation(like).cloned() else { return };
     probe.phase = Phase::Available;
-    let like = spec.reservation.reserves.unwrap_or(u32::MAX);
     let mut left = Vec::new();
     for member in members {
         let Some(filled) = fill(cluster, &spec, &probe, like, owners) else {
             left.push(member);
             continue;
         };
-        let index = cluster.reservations.iter().position(|known| cluster.symbols.text(known.name) == &*member.name);
-        let Some(index) = index.and_then(|index| u32::try_from(index).ok()) else {
+        let is_it = |known: &Reservation| cluster.symbols.text(known.name) == &*member.name;
+        let Some((index, _)) = cluster.reservations_with_ids().find(|(_, known)| is_it(known)) else {
             left.push(member);
             continue;
         };
@@ -135,8 +133,14 @@ struct Filled {
     owners: Vec<(usize, u32)>,
 }
 
-fn fill(cluster: &Cluster, stand_in: &PodSpec, probe: &Reservation, like: u32, owners: &[Owners]) -> Option<Filled> {
-    let mut holding = Holding::new(0, probe);
+fn fill(
+    cluster: &Cluster,
+    stand_in: &PodSpec,
+    probe: &Reservation,
+    like: ReservationId,
+    owners: &[Owners],
+) -> Option<Filled> {
+    let mut holding = Holding::new(like, probe);
     let mut filled = Filled { spec: stand_in.clone(), owners: Vec::new() };
     let mut requests = Resources::new();
     for (position, class) in owners.iter().enumerate().filter(|(_, class)| class.left > 0) {

@@ -2,7 +2,9 @@
 
 use std::cmp::Reverse;
 
-use berth_model::{Cluster, Holding, Labels, PodSpec, Reservation, ResourceId, Resources, Room, Symbols};
+use berth_model::{
+    Cluster, Holding, Labels, PodSpec, Reservation, ReservationId, ResourceId, Resources, Room, Symbols,
+};
 
 use super::fit::{Claim, Fit, fit};
 use super::matching::{Seeker, may_draw_from};
@@ -41,7 +43,7 @@ pub fn nominate<'a>(
     let room = room.into();
     let key = |position: &usize| {
         let holding = room.holdings.get(*position)?;
-        let reservation = reservations.get(holding.reservation as usize)?;
+        let reservation = reservations.get(holding.reservation.index())?;
         Some((
             reservation.order.unwrap_or(i64::MAX),
             Reverse(score(holding, requests)),
@@ -61,7 +63,7 @@ pub fn gives_any(holding: &Holding, spec: &PodSpec) -> bool {
 
 /// From which of the Reservations on a node of these labels a pod draws that comes to it, by index; `None` where none is
 /// for it, or has any left. CPUs and devices are not looked at one by one.
-pub fn draws_from(cluster: &Cluster, labels: &Labels, room: Room<'_>, spec: &PodSpec) -> Option<u32> {
+pub fn draws_from(cluster: &Cluster, labels: &Labels, room: Room<'_>, spec: &PodSpec) -> Option<ReservationId> {
     let is_for = |(_, holding): &(usize, &Holding)| {
         let is_owner = spec.reservation.owner_of.binary_search(&holding.reservation).is_ok();
         let known = cluster.reservation(holding.reservation);

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use berth_model::{ClassId, Cluster, MemberKind, PodSpec, Refusal, Sym, Universe};
+use berth_model::{ClassId, Cluster, LabelsId, MemberKind, PodSpec, Refusal, ReservationId, SpecId, Sym, Universe};
 
 use super::reasons;
 
@@ -15,16 +15,16 @@ pub struct Bundled {
     /// The namespace.
     pub namespace: Sym,
     /// Index into [`Cluster::specs`].
-    pub spec: u32,
+    pub spec: SpecId,
     /// Index into [`Cluster::label_sets`].
-    pub labels: u32,
+    pub labels: LabelsId,
 }
 
 /// Who draws from which Reservation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Draws {
     /// By pending Reservation, the pods that go where it goes.
-    pub with: BTreeMap<u32, Vec<Bundled>>,
+    pub with: BTreeMap<ReservationId, Vec<Bundled>>,
 }
 
 impl Draws {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use berth_model::{Cluster, MemberRun, Sym};
+use berth_model::{Cluster, LabelsId, MemberRun, RowId, Sym};
 
 /// A pending pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub(crate) struct Member {
     /// The name, without the namespace.
     pub(crate) name: Arc<str>,
     /// Index of its label set.
-    pub(crate) labels: u32,
+    pub(crate) labels: LabelsId,
 }
 
 impl Member {
@@ -22,10 +22,10 @@ impl Member {
 }
 
 /// Takes the first `count` members out of rows, in order.
-pub(crate) fn take(cluster: &mut Cluster, rows: &[u32], mut count: usize) -> Vec<Member> {
+pub(crate) fn take(cluster: &mut Cluster, rows: &[RowId], mut count: usize) -> Vec<Member> {
     let mut taken = Vec::with_capacity(count);
     for &row in rows {
-        let Some(row) = cluster.pending.get_mut(row as usize) else { continue };
+        let Some(row) = cluster.row_mut(row) else { continue };
         let mut spent = 0;
         for run in &mut row.members {
             while count > 0 && !run.is_empty() {

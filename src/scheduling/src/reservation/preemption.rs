@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use berth_model::{NodeRoom, Resources};
+use berth_model::{NodeRoom, ReservationId, Resources};
 
 use super::fit::{Claim, Fit, fit};
 
@@ -14,7 +14,7 @@ pub struct Victim<'a> {
     /// Its priority.
     pub priority: i32,
     /// The Reservation on the node that it draws from.
-    pub draws_from: Option<u32>,
+    pub draws_from: Option<ReservationId>,
     /// Whether it may not be preempted (label `disable-preemptible`).
     pub is_protected: bool,
 }

@@ -76,7 +76,7 @@ fn assess_all(world: World<'_>, caches: &mut Caches, id: ClassId) -> Vec<Assessm
         let values = world.values(index);
         let nodes = 0..world.cluster.nodes.len();
         let assess = |node: usize| {
-            let Some(fixed) = world.cluster.nodes.get(node).filter(|node| stands(node)) else {
+            let Some(fixed) = world.cluster.node(node).filter(|node| stands(node)) else {
                 return Assessment { node, verdict: Verdict::ComingUp };
             };
             let verdict = if let Some(obstacle) = world.obstacle(index, &values, node) {

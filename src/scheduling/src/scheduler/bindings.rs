@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use berth_model::{Assigned, BoundPod, Cluster, Holding, MemberKind, MemberRun, Phase, PodStage, Resources};
+use berth_model::{
+    Assigned, BoundPod, Cluster, Holding, MemberKind, MemberRun, Phase, PodStage, ReservationId, Resources, RowId,
+    SpecId,
+};
 use rustc_hash::FxHashMap;
 
 use super::eviction::Eviction;
@@ -15,8 +18,8 @@ use crate::reservation::take;
 #[derive(Clone, Debug)]
 struct Binding {
     node: usize,
-    spec: u32,
-    draws_from: Option<u32>,
+    spec: SpecId,
+    draws_from: Option<ReservationId>,
     assigned: Assigned,
     waits_for_room: bool,
     /// See [`Placement::nth`].
@@ -26,7 +29,7 @@ struct Binding {
 /// A Reservation that got a node.
 #[derive(Clone, Debug)]
 struct PlacedReservation {
-    id: u32,
+    id: ReservationId,
     node: usize,
     /// Whether it waits there for pods to go.
     waits: bool,
@@ -38,11 +41,11 @@ struct PlacedReservation {
 #[derive(Clone, Debug, Default)]
 pub struct Bindings {
     /// By row of the input: where its members go, in their order.
-    pods: Vec<(u32, Vec<Binding>)>,
+    pods: Vec<(RowId, Vec<Binding>)>,
     /// Reservations that got a node.
     reservations: Vec<PlacedReservation>,
     /// Reservations that their one owner has come to.
-    spent: Vec<u32>,
+    spent: Vec<ReservationId>,
     /// Nodes that changed: what is left of them, and what Reservations hold.
     nodes: Vec<(usize, Resources, Vec<Holding>)>,
     evicted: Vec<Eviction>,
@@ -75,12 +78,12 @@ pub(super) fn bindings(tables: &Tables<'_>, ledger: &Ledger) -> Bindings {
 
 /// Where the pods of each row of the input go, ascending by row: in the order of the nodes' names, and on a node in that in which
 /// they came.
-fn bound_by_row(tables: &Tables<'_>, ledger: &Ledger) -> Vec<(u32, Vec<Binding>)> {
-    let mut by_row: BTreeMap<u32, Vec<Binding>> = BTreeMap::new();
+fn bound_by_row(tables: &Tables<'_>, ledger: &Ledger) -> Vec<(RowId, Vec<Binding>)> {
+    let mut by_row: BTreeMap<RowId, Vec<Binding>> = BTreeMap::new();
     let mut came_to = FxHashMap::default();
     for (&Placed { row, class, node, waits_for_room }, nth) in ledger.log.iter().zip(0..) {
         let known = tables.class_and_spec(class).filter(|(known, _)| known.kind == MemberKind::Pod);
-        let (Some((known, _)), Some(state)) = (known, ledger.state.nodes().get(node)) else { continue };
+        let (Some((known, _)), Some(state)) = (known, ledger.state.node(node)) else { continue };
         let came = came_to.entry((node, class)).or_insert_with(|| came(state, class));
         let Some((draws_from, assigned)) = came.next() else { continue };
         let bound = Binding { node, spec: known.spec, draws_from, assigned, waits_for_room, nth };
@@ -148,7 +151,7 @@ impl Bindings {
         }
         for PlacedReservation { id, node, waits, assigned, waits_for_room } in self.reservations {
             let name = cluster.nodes.get(node).map(|node| node.name);
-            let Some(reservation) = cluster.reservations.get_mut(id as usize) else { continue };
+            let Some(reservation) = cluster.reservations.get_mut(id.index()) else { continue };
             reservation.node = name;
             reservation.assigned = assigned.clone();
             reservation.phase = if waits { Phase::Waiting } else { Phase::Available };
@@ -167,7 +170,7 @@ impl Bindings {
             });
         }
         for reservation in self.spent {
-            if let Some(reservation) = cluster.reservations.get_mut(reservation as usize) {
+            if let Some(reservation) = cluster.reservation_mut(reservation) {
                 reservation.phase = Phase::Succeeded;
             }
         }

@@ -62,10 +62,10 @@ impl Budgets {
     // The budgets that a running pod's going counts against. To kube-scheduler one without a selector, or that selects all,
     // protects none; to the API one that selects all protects all.
     fn of(&self, cluster: &Cluster, Eviction { node, pod }: Eviction) -> Vec<usize> {
-        let found = cluster.nodes.get(node).and_then(|node| node.pods.get(pod));
+        let found = cluster.node(node).and_then(|node| node.pods.get(pod));
         // One that is being deleted is counted already.
         let Some(pod) = found.filter(|pod: &&BoundPod| !pod.is_terminating()) else { return Vec::new() };
-        let Some(labels) = cluster.label_sets.get(pod.labels as usize) else { return Vec::new() };
+        let Some(labels) = cluster.labels(pod.labels) else { return Vec::new() };
         let budgets = cluster.budgets.iter().enumerate();
         let protects = budgets.filter(|(_, budget)| {
             let is_about_some = match &budget.selector.requirements {

@@ -101,7 +101,7 @@ fn choose_among_owned(world: World<'_>, caches: &Caches, id: ClassId) -> Option<
     let index =
         Some(Index::bare(Shape::of(world.tables, id)?, world)).filter(|index| !index.shape.spreads_over_hosts())?;
     let values = world.values(&index);
-    let stands = |node: &usize| world.cluster.nodes.get(*node).is_some_and(stands);
+    let stands = |node: &usize| world.cluster.node(*node).is_some_and(stands);
     let feasible = nodes.into_iter().filter(stands).filter(|&node| world.obstacle(&index, &values, node).is_none());
     let offers = feasible.filter_map(|node| {
         let seen = world.seen(node, spec)?;

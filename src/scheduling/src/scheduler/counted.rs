@@ -97,6 +97,7 @@ impl CountedNodes {
         self.cursor = world.ledger.groups.now();
         for change in changes {
             self.forget(change.node);
+            // The place may be one that no node has any more.
             let state = world.state.nodes().get(change.node as usize);
             if state.is_some_and(|state| self.counters.iter().any(|counter| state.host_counts.get(*counter) > 0)) {
                 self.look(change.node, shape, index, world);
@@ -131,9 +132,8 @@ impl CountedNodes {
         if let Some((_, nodes)) = self.hidden.get_mut(position) {
             *nodes += 1;
         }
-        let count = |counter: CounterId| {
-            world.state.nodes().get(at).map_or(0, |state: &NodeState| state.host_counts.get(counter))
-        };
+        let count =
+            |counter: CounterId| world.state.node(at).map_or(0, |state: &NodeState| state.host_counts.get(counter));
         let cell = (!shape.is_kept_apart(count)).then(|| {
             let key = CellKey { hosts: shape.counts_on_hosts(count), ..key };
             let place = (Reverse(own), world.ledger.groups.rank(at), node);

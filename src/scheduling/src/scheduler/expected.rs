@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use berth_model::ClassId;
+use berth_model::{ClassId, RowId};
 
 use super::tables::Tables;
 
 /// By row of the input: nodes by index, and how many of the row's pods are expected there.
-pub type Expected = BTreeMap<u32, Nodes>;
+pub type Expected = BTreeMap<RowId, Nodes>;
 /// Nodes by index, and how many pods each.
 pub(super) type Nodes = VecDeque<(usize, u32)>;
 
@@ -18,14 +18,14 @@ pub(super) struct Expectations {
     /// The room that is held meanwhile, for those who could not come yet.
     held: Vec<HeldFor>,
     /// By row: how many are not placed at all.
-    left: BTreeMap<u32, u32>,
+    left: BTreeMap<RowId, u32>,
 }
 
 /// A pod that room is held for on the node where it is expected.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HeldFor {
     pub(super) class: ClassId,
-    pub(super) row: u32,
+    pub(super) row: RowId,
     pub(super) node: usize,
 }
 
@@ -42,12 +42,12 @@ impl Expectations {
     }
 
     /// So many pods of each of these rows are not placed.
-    pub(super) fn leave(&mut self, rows: BTreeMap<u32, u32>) {
+    pub(super) fn leave(&mut self, rows: BTreeMap<RowId, u32>) {
         self.left = rows;
     }
 
     /// How many of a row are not placed.
-    pub(super) fn left_of(&self, row: u32) -> u32 {
+    pub(super) fn left_of(&self, row: RowId) -> u32 {
         self.left.get(&row).copied().unwrap_or_default()
     }
 
@@ -57,7 +57,7 @@ impl Expectations {
     }
 
     /// Where pods of a row are expected, to be let come there.
-    pub(super) fn take(&mut self, row: u32) -> Option<Nodes> {
+    pub(super) fn take(&mut self, row: RowId) -> Option<Nodes> {
         self.rows.remove(&row)
     }
 

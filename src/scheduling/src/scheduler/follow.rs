@@ -10,6 +10,7 @@ use berth_model::{BoundPod, Cluster, Node, Site, Volumes};
 
 use super::history::{History, PodStep, Step};
 use super::ledger::Ledger;
+use super::names::StaleIndex;
 use super::tables::Tables;
 use crate::admission::filter_admits_node;
 use crate::node_changes::Running;
@@ -17,10 +18,11 @@ use crate::node_changes::Running;
 /// Takes in what has changed. Whether that could be done: else the scheduler is of no use any more.
 #[must_use]
 pub(super) fn follow(tables: &mut Tables<'_>, ledger: &mut Ledger, steps: &[Step<'_>]) -> bool {
-    let history = History::of(ledger.state.nodes().len(), steps);
-    if history.n_nodes != tables.cluster.nodes.len() {
+    if let Err(StaleIndex(at)) = tables.names.follow(steps, tables.cluster) {
+        debug_assert!(false, "a step tells of node {at}, which is another one by now");
         return false;
     }
+    let history = History::of(ledger.state.nodes().len(), steps);
     let reported = (tables.reports_cpus > 0, tables.reports_numa > 0);
     // Those that are counted anew, by index as they were, and where they are now.
     let mut anew: BTreeMap<usize, usize> = BTreeMap::new();
@@ -202,7 +204,7 @@ impl Ledger {
             *place = None;
         }
         for holding in cluster.nodes.get(now).into_iter().flat_map(|node| &node.holdings) {
-            if let Some(place) = self.held.places.get_mut(holding.reservation as usize) {
+            if let Some(place) = self.held.places.get_mut(holding.reservation.index()) {
                 *place = at;
             }
         }

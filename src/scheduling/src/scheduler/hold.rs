@@ -1,6 +1,6 @@
 //! Reservations come to nodes and leave them.
 
-use berth_model::{Assigned, ClassId, HeldUnits, Holding};
+use berth_model::{Assigned, ClassId, HeldUnits, Holding, ReservationId};
 
 use super::ledger::Ledger;
 use super::tables::Tables;
@@ -29,7 +29,7 @@ impl Ledger {
 
     /// Holds room, ports and volumes of a Reservation on a node.
     pub(super) fn hold(&mut self, tables: &Tables<'_>, holding: Holding, node: usize) {
-        if let Some(place) = self.held.places.get_mut(holding.reservation as usize) {
+        if let Some(place) = self.held.places.get_mut(holding.reservation.index()) {
             *place = u32::try_from(node).ok();
         }
         tables.hold(&mut self.state, holding, node);
@@ -37,7 +37,7 @@ impl Ledger {
     }
 
     /// Gives up what a Reservation holds: it is spent, expired, or deleted. Pods that draw from it stay as they are.
-    pub(super) fn release(&mut self, tables: &Tables<'_>, reservation: u32) {
+    pub(super) fn release(&mut self, tables: &Tables<'_>, reservation: ReservationId) {
         let node = self.held.place(reservation);
         if let Some(node) = node.filter(|&node| tables.release(&mut self.state, reservation, node)) {
             self.regroup(node);

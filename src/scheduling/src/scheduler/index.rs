@@ -196,6 +196,7 @@ impl Index {
         let spec = &self.shape.spec;
         let changed: FxHashSet<u32> = self.verdicts.weigh_images(|id| {
             let node = if by_node { Some(id as usize) } else { world.ledger.groups.sample(id) };
+            // One that went is forgotten once its change is taken in.
             let node = node.and_then(|node| world.cluster.nodes.get(node))?;
             Some(image_locality(node, spec, world))
         });
@@ -295,7 +296,7 @@ impl Index {
         } else {
             world.ledger.groups.size(unit)?
         };
-        let node = world.cluster.nodes.get(at)?;
+        let node = world.cluster.node(at)?;
         if !stands(node) || world.ledger.what_if.gone == Some(at) {
             return None;
         }
@@ -316,7 +317,7 @@ impl Index {
     /// Where a node belongs in the eyes of a class that shares the index, with its score of its own: it may be on another
     /// place than the index knows. `None` where it is not feasible.
     pub(super) fn look_singly(&self, shape: &Shape, at: usize, world: World<'_>) -> Option<(CellKey, i64)> {
-        let node = world.cluster.nodes.get(at).filter(|node| stands(node) && world.ledger.what_if.gone != Some(at))?;
+        let node = world.cluster.node(at).filter(|node| stands(node) && world.ledger.what_if.gone != Some(at))?;
         let seen = world.seen(at, &shape.spec)?;
         match self.verdicts.get(world.ledger.groups.kind(at)) {
             Some(known) => placed(shape, known, at, &seen, world),
@@ -474,9 +475,8 @@ impl Index {
         let unit =
             if self.by_node.is_some() { u32::try_from(at).unwrap_or(u32::MAX) } else { world.ledger.groups.kind(at) };
         let known = self.verdicts.get(unit).map(|verdict| verdict.admits);
-        known.unwrap_or_else(|| {
-            world.cluster.nodes.get(at).is_some_and(|node| admits(world.cluster, node, &self.shape.spec))
-        })
+        known
+            .unwrap_or_else(|| world.cluster.node(at).is_some_and(|node| admits(world.cluster, node, &self.shape.spec)))
     }
 
     /// The nodes of a cell with their own scores.
@@ -513,6 +513,7 @@ pub(super) fn tells_nodes_apart(cluster: &Cluster, spec: &PodSpec) -> bool {
 impl Candidates {
     /// Whether the node of an index is one of them.
     fn look_again(&mut self, node: usize, cluster: &Cluster) {
+        // Changes tell of places that no node has any more, too.
         let known = cluster.nodes.get(node);
         let is_meant = known.is_some_and(|node| self.named.as_ref().is_none_or(|named| named.contains(&node.name)));
         self.nodes.grow(node.saturating_add(1));

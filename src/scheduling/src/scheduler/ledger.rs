@@ -1,7 +1,7 @@
 //! What a decision changes: the free room and the counts of each node, who was placed and who gave way, the room that is held,
 //! and what budgets let go. Only functions that take a `&mut Ledger` change it. Who tries something out takes it back.
 
-use berth_model::{ClassId, Cluster, Mark, Snapshot, Universe};
+use berth_model::{ClassId, Cluster, Mark, ReservationId, RowId, Snapshot, Universe};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::budgets::Budgets;
@@ -13,7 +13,7 @@ use super::members::Members;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Placed {
     /// Its row of [`Cluster::pending`].
-    pub(super) row: u32,
+    pub(super) row: RowId,
     pub(super) class: ClassId,
     pub(super) node: usize,
     /// Whether it comes only once pods that are being deleted there, or give way to it, have gone.
@@ -28,7 +28,7 @@ pub(super) struct HeldRoom {
     /// Those that are pending.
     pub(super) members: Members,
     /// Running pods that Reservations were bound to.
-    pub(super) bound_to: FxHashMap<Eviction, u32>,
+    pub(super) bound_to: FxHashMap<Eviction, ReservationId>,
 }
 
 /// Nodes that a what-if looks at otherwise; none while nothing is asked.
@@ -159,7 +159,7 @@ impl Ledger {
     /// Puts a node among those that it is like now.
     pub(super) fn regroup(&mut self, node: usize) {
         let is_apart = self.nominated.contains_key(&node) || self.what_if.gone == Some(node);
-        if let Some(state) = self.state.nodes().get(node) {
+        if let Some(state) = self.state.node(node) {
             self.groups.regroup(node, state, is_apart);
         }
     }
@@ -189,9 +189,9 @@ impl Ledger {
     }
 
     /// From which Reservation a running pod draws.
-    pub(super) fn drawn_by(&self, cluster: &Cluster, node: usize, pod: usize) -> Option<u32> {
+    pub(super) fn drawn_by(&self, cluster: &Cluster, node: usize, pod: usize) -> Option<ReservationId> {
         let bound = self.held.bound_to.get(&Eviction { node, pod }).copied();
-        bound.or_else(|| cluster.nodes.get(node)?.pods.get(pod)?.draws_from)
+        bound.or_else(|| cluster.node(node)?.pods.get(pod)?.draws_from)
     }
 
     /// The pods that gave way, in order of their nodes.
@@ -206,17 +206,17 @@ impl Ledger {
 
 impl HeldRoom {
     /// The node where a Reservation was held last.
-    pub(super) fn place(&self, reservation: u32) -> Option<usize> {
-        self.places.get(reservation as usize).copied().flatten().map(|node| node as usize)
+    pub(super) fn place(&self, reservation: ReservationId) -> Option<usize> {
+        self.places.get(reservation.index()).copied().flatten().map(|node| node as usize)
     }
 
     /// Whether a Reservation had no node yet.
-    pub(super) fn had_no_node(&self, reservation: u32) -> bool {
-        self.places.get(reservation as usize).is_some_and(Option::is_none)
+    pub(super) fn had_no_node(&self, reservation: ReservationId) -> bool {
+        self.places.get(reservation.index()).is_some_and(Option::is_none)
     }
 
     /// The running pods that a Reservation was bound to, in order.
-    pub(super) fn pods_bound_to(&self, reservation: u32) -> Vec<Eviction> {
+    pub(super) fn pods_bound_to(&self, reservation: ReservationId) -> Vec<Eviction> {
         let bound = self.bound_to.iter().filter(|(_, bound)| **bound == reservation);
         let mut bound: Vec<Eviction> = bound.map(|(pod, _)| *pod).collect();
         bound.sort_unstable();
@@ -229,7 +229,7 @@ fn places(cluster: &Cluster) -> Vec<Option<u32>> {
     let mut places = vec![None; cluster.reservations.len()];
     for (node, at) in cluster.nodes.iter().zip(0..) {
         for holding in &node.holdings {
-            if let Some(place) = places.get_mut(holding.reservation as usize) {
+            if let Some(place) = places.get_mut(holding.reservation.index()) {
                 *place = Some(at);
             }
         }

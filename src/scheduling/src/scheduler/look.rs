@@ -125,7 +125,7 @@ pub(super) fn placed(
     if !verdict.admits || world.reserve_obstacle(shape.class, at).is_some() {
         return None;
     }
-    let node = world.cluster.nodes.get(at)?;
+    let node = world.cluster.node(at)?;
     let on_node = &*seen.state;
     // Most that do not fit, without saying what is short.
     if seen.matched.is_empty() && !spec.requests.fits(&on_node.free) {

@@ -35,6 +35,7 @@ mod launchable;
 mod ledger;
 mod look;
 mod members;
+mod names;
 mod obstacle;
 mod paused;
 mod place;
@@ -59,7 +60,7 @@ mod world;
 
 use std::collections::BTreeMap;
 
-use berth_model::{ClassId, Cluster, CounterId, Snapshot, Universe};
+use berth_model::{ClassId, Cluster, CounterId, ReservationId, RowId, Snapshot, Universe};
 
 pub use assess::{Assessment, Verdict};
 pub use bindings::Bindings;
@@ -202,7 +203,7 @@ impl Scheduler<'_> {
     }
 
     /// Why nodes refuse a Reservation that pre-allocates now: each reason with the number of nodes, most first.
-    pub fn refusals_of_pre_allocation(&mut self, reservation: u32) -> Vec<(String, u32)> {
+    pub fn refusals_of_pre_allocation(&mut self, reservation: ReservationId) -> Vec<(String, u32)> {
         let counts = pre_allocate::refusals_of_pre_allocation(&self.tables, &mut self.ledger, reservation);
         assess::most_first(counts)
     }
@@ -247,7 +248,7 @@ impl Scheduler<'_> {
     }
 
     /// Gives up what a Reservation holds: it is spent, expired, or deleted. Pods that draw from it stay as they are.
-    pub fn release(&mut self, reservation: u32) {
+    pub fn release(&mut self, reservation: ReservationId) {
         self.ledger.release(&self.tables, reservation);
     }
 
@@ -259,7 +260,7 @@ impl Scheduler<'_> {
 
     /// Places a Reservation that pre-allocates where it needs the fewest running pods, or those that suit it best; the
     /// node. It is Waiting while pods that it is bound to run, and owns nothing of them: what they free is its own.
-    pub fn pre_allocate(&mut self, reservation: u32) -> Option<usize> {
+    pub fn pre_allocate(&mut self, reservation: ReservationId) -> Option<usize> {
         pre_allocate::pre_allocate(&self.tables, &mut self.ledger, reservation)
     }
 
@@ -270,7 +271,7 @@ impl Scheduler<'_> {
     }
 
     /// While a queue is worked off, so many pods of each of these rows are not placed: what they wait for is not there yet.
-    pub fn leave(&mut self, rows: BTreeMap<u32, u32>) {
+    pub fn leave(&mut self, rows: BTreeMap<RowId, u32>) {
         self.intake.expectations.leave(rows);
     }
 }
@@ -288,18 +289,18 @@ impl Scheduler<'_> {
     }
 
     /// The Reservations that pre-allocate and have no node, by index into [`berth_model::Cluster::reservations`].
-    pub fn pre_allocating(&self) -> Vec<u32> {
+    pub fn pre_allocating(&self) -> Vec<ReservationId> {
         pre_allocate::pre_allocating(&self.tables, &self.ledger)
     }
 
     /// The node where a Reservation holds room now, by index.
-    pub fn node_of(&self, reservation: u32) -> Option<usize> {
+    pub fn node_of(&self, reservation: ReservationId) -> Option<usize> {
         let node = self.ledger.held.place(reservation)?;
-        self.ledger.state.nodes().get(node)?.holding(reservation).map(|_| node)
+        self.ledger.state.node(node)?.holding(reservation).map(|_| node)
     }
 
     /// The running pods that a Reservation was bound to in this decision: it waits until they have gone.
-    pub fn bound_pods(&self, reservation: u32) -> Vec<Eviction> {
+    pub fn bound_pods(&self, reservation: ReservationId) -> Vec<Eviction> {
         self.ledger.held.pods_bound_to(reservation)
     }
 

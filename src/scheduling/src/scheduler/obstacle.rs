@@ -10,7 +10,7 @@ impl World<'_> {
     /// The first filter that keeps a class off a node: with the pods that room is held for, then without.
     pub(super) fn obstacle(&self, index: &Index, values: &Values, node: usize) -> Option<Obstacle> {
         let (shape, spec) = (&index.shape, &*index.shape.spec);
-        let (fixed, seen) = (self.cluster.nodes.get(node)?, self.seen(node, spec)?);
+        let (fixed, seen) = (self.cluster.node(node)?, self.seen(node, spec)?);
         let domains = shape.domains_of(fixed);
         let check = |seen: &Seen<'_>, values: &Values, is_claim_held: bool| {
             let on_node = &*seen.state;

@@ -12,6 +12,7 @@ use super::images::NodeImages;
 use super::intake::{Intake, Queue};
 use super::launchable::Launchable;
 use super::ledger::Ledger;
+use super::names::NodeNames;
 use super::placements::Placement;
 use super::tables::Tables;
 use super::what_if::{begin_trial, take_back};
@@ -34,6 +35,7 @@ struct PausedTables {
     rules: Rules,
     reports_cpus: usize,
     reports_numa: usize,
+    names: NodeNames,
     images: NodeImages,
     domains: DomainSizes,
     launchable: Launchable,
@@ -52,16 +54,25 @@ pub struct Trial {
 
 impl PausedTables {
     fn of(tables: Tables<'_>) -> Self {
-        let Tables { nodes, images, domains, launchable } = tables;
+        let Tables { nodes, names, images, domains, launchable } = tables;
         let NodeTables { filters, counter_filters, rules, reports_cpus, reports_numa, .. } = nodes;
-        PausedTables { filters, counter_filters, rules, reports_cpus, reports_numa, images, domains, launchable }
+        PausedTables { filters, counter_filters, rules, reports_cpus, reports_numa, names, images, domains, launchable }
     }
 
     fn resume<'a>(self, cluster: &'a Cluster, universe: &'a Universe) -> Tables<'a> {
-        let PausedTables { filters, counter_filters, rules, reports_cpus, reports_numa, images, domains, launchable } =
-            self;
+        let PausedTables {
+            filters,
+            counter_filters,
+            rules,
+            reports_cpus,
+            reports_numa,
+            names,
+            images,
+            domains,
+            launchable,
+        } = self;
         let nodes = NodeTables { cluster, universe, filters, counter_filters, rules, reports_cpus, reports_numa };
-        Tables { nodes, images, domains, launchable }
+        Tables { nodes, names, images, domains, launchable }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Pods come to nodes and leave them.
 
-use berth_model::{ClassId, MemberKind};
+use berth_model::{ClassId, MemberKind, RowId};
 
 use super::eviction::Eviction;
 use super::ledger::{Ledger, Placed};
@@ -16,11 +16,11 @@ impl Ledger {
     }
 
     /// The row of the input that the next pod of a class is of: classes take their rows one after another.
-    fn row_of_next(&self, tables: &Tables<'_>, id: ClassId) -> Option<u32> {
+    fn row_of_next(&self, tables: &Tables<'_>, id: ClassId) -> Option<RowId> {
         let mut n_placed = self.log.iter().filter(|placed| placed.class == id).count();
         let rows = &tables.universe.class(id)?.rows;
-        let size = |row: u32| {
-            let members = tables.cluster.pending.get(row as usize).map(|row| row.members.iter());
+        let size = |row: RowId| {
+            let members = tables.cluster.row(row).map(|row| row.members.iter());
             members.into_iter().flatten().map(|run| run.len() as usize).sum::<usize>()
         };
         for &row in rows {

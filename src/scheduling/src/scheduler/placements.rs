@@ -1,6 +1,6 @@
 //! Who went where, by name.
 
-use berth_model::{Assigned, ClassId, Cluster, MemberKind, MemberRun, NodeState, Universe};
+use berth_model::{Assigned, ClassId, Cluster, MemberKind, MemberRun, NodeState, ReservationId, RowId, Universe};
 use rustc_hash::FxHashMap;
 
 use super::ledger::{Ledger, Placed};
@@ -16,7 +16,7 @@ pub struct Placement {
     /// The node, by index.
     pub node: usize,
     /// The Reservation that a pod draws from, by index into [`Cluster::reservations`].
-    pub draws_from: Option<u32>,
+    pub draws_from: Option<ReservationId>,
     /// The CPUs and devices that it has to itself.
     pub assigned: Assigned,
     /// Whether it counts on the room of pods that are being deleted there, or that give way to it: whoever binds must wait
@@ -34,8 +34,8 @@ pub(super) struct Names<'a> {
 }
 
 impl<'a> Names<'a> {
-    pub(super) fn new(cluster: &'a Cluster, rows: &[u32]) -> Self {
-        let rows = rows.iter().filter_map(|&row| cluster.pending.get(row as usize));
+    pub(super) fn new(cluster: &'a Cluster, rows: &[RowId]) -> Self {
+        let rows = rows.iter().filter_map(|&row| cluster.row(row));
         let runs = rows.flat_map(|row| row.members.iter().map(|run| (cluster.symbols.text(row.namespace), run)));
         Names { runs: runs.collect(), run: 0, taken: 0 }
     }
@@ -109,7 +109,7 @@ pub(super) fn waits_for_room(universe: &Universe, log: &[Placed], node: usize, k
 }
 
 /// What a Reservation that was placed on a node has of its CPUs and devices.
-pub(super) fn units_of(universe: &Universe, state: &NodeState, reservation: u32) -> Assigned {
+pub(super) fn units_of(universe: &Universe, state: &NodeState, reservation: ReservationId) -> Assigned {
     let is_own = |class: ClassId| universe.class(class).is_some_and(|c| c.kind == MemberKind::Reservation);
     let held = state.assigned.iter().find(|(class, from, _)| *from == Some(reservation) && is_own(*class));
     held.map(|(.., assigned)| assigned.clone()).unwrap_or_default()
@@ -117,9 +117,9 @@ pub(super) fn units_of(universe: &Universe, state: &NodeState, reservation: u32)
 
 /// From which Reservations the pods of a class that came to a node draw, and what they got of CPUs and devices: those that
 /// draw first, the rest without end.
-pub fn came(state: &NodeState, class: ClassId) -> impl Iterator<Item = (Option<u32>, Assigned)> {
+pub fn came(state: &NodeState, class: ClassId) -> impl Iterator<Item = (Option<ReservationId>, Assigned)> {
     let assigned = state.assigned.iter().filter(|(known, ..)| *known == class);
-    let mut came: Vec<(Option<u32>, Assigned)> =
+    let mut came: Vec<(Option<ReservationId>, Assigned)> =
         assigned.map(|(_, from, assigned)| (*from, assigned.clone())).collect();
     if came.is_empty() {
         let drawn = state.draws.iter().filter(|(asking, _)| *asking == class);

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use berth_model::{
     Assigned, BoundPod, ClassId, HeldUnits, Holding, NodeState, Phase, PreAllocation, PreAllocationMode, Reservation,
+    ReservationId,
 };
 
 use super::eviction::Eviction;
@@ -18,7 +19,7 @@ use crate::reservation::{Binding, Candidate, Refusal, bind, in_words, may_share_
 
 /// A Reservation that pre-allocates and has no node.
 struct Seeker<'s> {
-    id: u32,
+    id: ReservationId,
     known: &'s Reservation,
     how: PreAllocation,
     class: ClassId,
@@ -42,9 +43,10 @@ struct Answer {
 }
 
 /// The Reservations that pre-allocate and have no node, by index into [`berth_model::Cluster::reservations`].
-pub(super) fn pre_allocating(tables: &Tables<'_>, ledger: &Ledger) -> Vec<u32> {
-    let pending = (0_u32..)
-        .zip(&tables.cluster.reservations)
+pub(super) fn pre_allocating(tables: &Tables<'_>, ledger: &Ledger) -> Vec<ReservationId> {
+    let pending = tables
+        .cluster
+        .reservations_with_ids()
         .filter(|(_, known)| known.phase == Phase::Pending && known.pre_allocation.is_some() && !known.is_terminating);
     // One that is spent already had its node.
     pending.map(|(id, _)| id).filter(|&id| ledger.held.had_no_node(id)).collect()
@@ -52,7 +54,7 @@ pub(super) fn pre_allocating(tables: &Tables<'_>, ledger: &Ledger) -> Vec<u32> {
 
 /// Places a Reservation that pre-allocates where it needs the fewest running pods, or those that suit it best; the
 /// node. It is Waiting while pods that it is bound to run, and owns nothing of them: what they free is its own.
-pub(super) fn pre_allocate(tables: &Tables<'_>, ledger: &mut Ledger, reservation: u32) -> Option<usize> {
+pub(super) fn pre_allocate(tables: &Tables<'_>, ledger: &mut Ledger, reservation: ReservationId) -> Option<usize> {
     let Found { node, binding, pods } = bindings(tables, ledger, reservation)?.best?;
     let known = tables.cluster.reservation(reservation)?;
     let mut holding = Holding::new(reservation, known);
@@ -72,7 +74,7 @@ pub(super) fn pre_allocate(tables: &Tables<'_>, ledger: &mut Ledger, reservation
         }
     }
     let drawn = reserved.clone();
-    let class = tables.universe.reserved.get(reservation as usize).copied().flatten();
+    let class = tables.universe.reserved(reservation);
     if let Some((_, spec)) = class.and_then(|class| tables.class_and_spec(class)).filter(|_| bound.is_empty()) {
         reserved = tables.fit(&ledger.state).assigned_on(spec, node, None);
     }
@@ -92,15 +94,15 @@ pub(super) fn pre_allocate(tables: &Tables<'_>, ledger: &mut Ledger, reservation
 pub(super) fn refusals_of_pre_allocation(
     tables: &Tables<'_>,
     ledger: &mut Ledger,
-    reservation: u32,
+    reservation: ReservationId,
 ) -> BTreeMap<String, u32> {
     bindings(tables, ledger, reservation).map(|answer| answer.reasons).unwrap_or_default()
 }
 
 // The best node with how it would be bound there, and why the others refuse. The ledger is as it was afterwards.
-fn bindings(tables: &Tables<'_>, ledger: &mut Ledger, id: u32) -> Option<Answer> {
+fn bindings(tables: &Tables<'_>, ledger: &mut Ledger, id: ReservationId) -> Option<Answer> {
     let known = tables.cluster.reservation(id)?;
-    let (how, class) = (known.pre_allocation?, tables.universe.reserved.get(id as usize).copied().flatten()?);
+    let (how, class) = (known.pre_allocation?, tables.universe.reserved(id)?);
     if !ledger.held.had_no_node(id) {
         return None;
     }
@@ -136,14 +138,14 @@ impl Seeker<'_> {
         let candidates: Vec<Candidate<'_>> = pods
             .iter()
             .filter_map(|&at| {
-                let bound = cluster.nodes.get(node)?.pods.get(at)?;
+                let bound = cluster.node(node)?.pods.get(at)?;
                 let spec = cluster.spec(bound.spec)?;
                 let priority = bound.candidate.as_ref().and_then(|candidate| candidate.priority).unwrap_or(0);
                 let is_bound = ledger.drawn_by(cluster, node, at).is_some();
                 Some(Candidate { name: &bound.name, requests: &spec.requests, priority, is_bound })
             })
             .collect();
-        let room = ledger.state.nodes().get(node).map(NodeState::room).ok_or_else(Vec::new)?;
+        let room = ledger.state.node(node).map(NodeState::room).ok_or_else(Vec::new)?;
         let bound = bind(room, self.known, self.how, &candidates, tables.rules.pre_allocation);
         let binding = bound.map_err(|refusal| match refusal {
             Refusal::Reason(reason) => vec![reason.to_owned()],
@@ -169,11 +171,11 @@ impl Seeker<'_> {
 
     // What keeps it off a node whatever it would be bound to.
     fn obstacle_before(&self, tables: &Tables<'_>, ledger: &Ledger, node: usize) -> Option<Obstacle> {
-        let fixed = tables.cluster.nodes.get(node)?;
+        let fixed = tables.cluster.node(node)?;
         if self.known.node.is_some_and(|name| name != fixed.name) {
             return Some(Obstacle::OtherNode);
         }
-        let holdings = ledger.state.nodes().get(node).map_or(&[][..], |state| &state.holdings);
+        let holdings = ledger.state.node(node).map_or(&[][..], |state| &state.holdings);
         if !may_share_node(self.known.policy, holdings) {
             return Some(Obstacle::PolicyConflict);
         }
@@ -183,7 +185,7 @@ impl Seeker<'_> {
 
     // Pods of a node that it could be bound to, by position.
     fn candidates(&self, tables: &Tables<'_>, ledger: &Ledger, node: usize) -> Vec<usize> {
-        let pods = tables.cluster.nodes.get(node).map_or(&[][..], |node| &node.pods);
+        let pods = tables.cluster.node(node).map_or(&[][..], |node| &node.pods);
         let is_candidate = |(at, pod): &(usize, &BoundPod)| {
             !ledger.is_off(node, *at)
                 && !pod.is_terminating()

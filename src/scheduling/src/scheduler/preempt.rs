@@ -216,7 +216,7 @@ impl Search<'_> {
 
 fn order(cluster: &Cluster, ledger: &Ledger, candidate: &Candidate) -> Order {
     let priority = |pod: &BoundPod| cluster.spec(pod.spec).map_or(0, |spec| spec.priority);
-    let pods = cluster.nodes.get(candidate.node).map_or(&[][..], |node| &node.pods);
+    let pods = cluster.node(candidate.node).map_or(&[][..], |node| &node.pods);
     let victims = || candidate.victims.iter().filter_map(|&at| pods.get(at));
     let highest = victims().map(priority).max().unwrap_or(i32::MIN);
     let longest = victims().filter(|pod| priority(pod) == highest).map(|pod| pod.started).min();

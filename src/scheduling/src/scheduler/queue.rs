@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use berth_model::{ClassId, Constraint};
+use berth_model::{ClassId, Constraint, ReservationId, RowId};
 use rustc_hash::FxHashMap;
 
 use super::Scheduler;
@@ -34,7 +34,7 @@ impl Scheduler<'_> {
             }
         }
         // By priority and before pods of equal priority, as all Reservations are.
-        let mut binding: Vec<u32> = pre_allocating(&self.tables, &self.ledger);
+        let mut binding: Vec<ReservationId> = pre_allocating(&self.tables, &self.ledger);
         binding.sort_by_key(|&id| Reverse(self.reserves_at(id)));
         loop {
             let mut failed: BTreeMap<QueuePosition, u32> = BTreeMap::new();
@@ -43,7 +43,7 @@ impl Scheduler<'_> {
             let mut level = None;
             // A class that failed fails again until something else changes; its later pods need not be asked.
             let mut stuck: FxHashMap<ClassId, usize> = FxHashMap::default();
-            let mut unbound: Vec<u32> = Vec::new();
+            let mut unbound: Vec<ReservationId> = Vec::new();
             let mut next = binding.into_iter().peekable();
             while let Some((place, count)) = waiting.pop_first() {
                 let QueuePosition { priority: Reverse(priority), row, class: id, .. } = place;
@@ -86,7 +86,7 @@ impl Scheduler<'_> {
         }
     }
 
-    fn reserves_at(&self, reservation: u32) -> i32 {
+    fn reserves_at(&self, reservation: ReservationId) -> i32 {
         self.tables.cluster.reservation(reservation).map_or(0, |known| known.priority)
     }
 
@@ -98,7 +98,7 @@ impl Scheduler<'_> {
         let classes = self.tables.universe.classes.iter().zip((0..).map(ClassId));
         for (class, id) in classes.filter(|(class, _)| !class.rows.is_empty()) {
             for &row in &class.rows {
-                let members = cluster.pending.get(row as usize).map_or(&[][..], |row| &row.members);
+                let members = cluster.row(row).map_or(&[][..], |row| &row.members);
                 let count = members.iter().fold(0_u32, |sum, run| sum.saturating_add(run.len()));
                 let count = count.saturating_sub(self.intake.expectations.left_of(row));
                 if count > 0 {
@@ -110,7 +110,7 @@ impl Scheduler<'_> {
     }
 
     // Places up to `count` pods of a class; returns how many.
-    fn place(&mut self, (id, row): (ClassId, u32), count: u32, queue: Queue) -> u32 {
+    fn place(&mut self, (id, row): (ClassId, RowId), count: u32, queue: Queue) -> u32 {
         if !queue.keeps_homes_whole || !self.chooses_home(id) {
             return self.place_each((id, row), count, queue.preempts).len().try_into().unwrap_or(u32::MAX);
         }
@@ -121,7 +121,7 @@ impl Scheduler<'_> {
     }
 
     // Places all of so many pods of a class, or none.
-    fn place_all(&mut self, (id, row): (ClassId, u32), count: u32, preempts: bool) -> bool {
+    fn place_all(&mut self, (id, row): (ClassId, RowId), count: u32, preempts: bool) -> bool {
         let (before, n_replaced) = (self.ledger.before(), self.intake.replacements.waiting.len());
         let nodes = self.place_each((id, row), count, preempts);
         let is_whole = nodes.len() == count as usize;
@@ -144,7 +144,7 @@ impl Scheduler<'_> {
     }
 
     // The nodes of the pods that found one.
-    fn place_each(&mut self, (id, row): (ClassId, u32), count: u32, preempts: bool) -> Vec<usize> {
+    fn place_each(&mut self, (id, row): (ClassId, RowId), count: u32, preempts: bool) -> Vec<usize> {
         let mut nodes = Vec::new();
         let nominated = self.tables.nominated_node(id);
         let mut has_failed = false;

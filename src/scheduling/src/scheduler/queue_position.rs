@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use berth_model::{ClassId, Cluster, MemberKind};
+use berth_model::{ClassId, Cluster, MemberKind, RowId, SpecId};
 
 use crate::kinds::named_nodes;
 
@@ -15,7 +15,7 @@ pub(super) struct QueuePosition {
     pub(super) has_choice: bool,
     kind: MemberKind,
     /// The row of the input.
-    pub(super) row: u32,
+    pub(super) row: RowId,
     pub(super) class: ClassId,
 }
 
@@ -23,7 +23,7 @@ pub(super) struct QueuePosition {
 
 impl QueuePosition {
     /// That of a row.
-    pub(super) fn new(cluster: &Cluster, spec: u32, kind: MemberKind, (row, class): (u32, ClassId)) -> Self {
+    pub(super) fn new(cluster: &Cluster, spec: SpecId, kind: MemberKind, (row, class): (RowId, ClassId)) -> Self {
         let spec = cluster.spec(spec);
         let mut nodes = spec.and_then(|spec| named_nodes(cluster, &spec.required_terms)).unwrap_or_default();
         nodes.dedup();

@@ -74,7 +74,7 @@ impl Ranks {
     /// Gives a node that came its rank, by its name; false where there is none left between its neighbours.
     #[must_use]
     pub(super) fn insert(&mut self, node: usize, cluster: &Cluster) -> bool {
-        let name = |node: u32| cluster.nodes.get(node as usize).map_or("", |node| cluster.symbols.text(node.name));
+        let name = |node: u32| cluster.node(node as usize).map_or("", |node| cluster.symbols.text(node.name));
         let own = name(index(node));
         let at = self.order.partition_point(|(_, known)| name(*known) < own);
         let before = at.checked_sub(1).and_then(|at| self.order.get(at)).map_or(0, |(rank, _)| *rank);

@@ -1,6 +1,6 @@
 //! Pods that gave way come again where their controllers make others in their place.
 
-use berth_model::{ClassId, Cluster, MemberKind, Sym};
+use berth_model::{ClassId, Cluster, LabelsId, MemberKind, SpecId, Sym};
 use rustc_hash::FxHashMap;
 
 use super::eviction::Eviction;
@@ -11,7 +11,7 @@ use super::tables::Tables;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Replacements {
     /// By namespace, spec and labels; made when it is needed first.
-    places: Option<FxHashMap<(Sym, u32, u32), QueuePosition>>,
+    places: Option<FxHashMap<(Sym, SpecId, LabelsId), QueuePosition>>,
     /// Those that are not queued yet.
     pub(super) waiting: Vec<QueuePosition>,
 }
@@ -22,7 +22,7 @@ pub fn expect_replacements(cluster: &mut Cluster) {
     let pending = cluster.pending.iter().filter(|row| row.members.iter().any(|run| !run.is_empty()));
     let preempting = pending.filter_map(|row| cluster.spec(row.spec)).filter(|spec| !spec.never_preempts);
     let Some(highest) = preempting.map(|spec| spec.priority).max() else { return };
-    let mut shapes: Vec<(Sym, u32, u32)> = Vec::new();
+    let mut shapes: Vec<(Sym, SpecId, LabelsId)> = Vec::new();
     for pod in cluster.nodes.iter().flat_map(|node| &node.pods) {
         let is_lower = cluster.spec(pod.spec).is_some_and(|spec| spec.priority < highest);
         shapes.extend(pod.replaced_by.filter(|_| is_lower).map(|spec| (pod.namespace, spec, pod.labels)));
@@ -40,13 +40,13 @@ impl Replacements {
     /// Notes that a pod comes in place of one that gave way, if one does and its class is known.
     pub(super) fn expect_again(&mut self, tables: &Tables<'_>, eviction: Eviction) {
         let (cluster, universe) = (tables.cluster, tables.universe);
-        let pod = cluster.nodes.get(eviction.node).and_then(|node| node.pods.get(eviction.pod));
+        let pod = cluster.node(eviction.node).and_then(|node| node.pods.get(eviction.pod));
         let Some((pod, spec)) = pod.and_then(|pod| Some((pod, pod.replaced_by?))) else { return };
         let places = self.places.get_or_insert_with(|| {
             let classes = universe.classes.iter().zip((0..).map(ClassId));
             let rows = classes.filter(|(class, _)| class.kind == MemberKind::Pod).flat_map(|(class, id)| {
                 class.rows.iter().filter_map(move |&at| {
-                    let row = cluster.pending.get(at as usize)?;
+                    let row = cluster.row(at)?;
                     let place = QueuePosition::new(cluster, row.spec, row.kind, (at, id));
                     Some(((row.namespace, row.spec, row.labels), place))
                 })

@@ -1,6 +1,6 @@
 //! Reservations in the eyes of a class: which of them anywhere it may draw from, and what does not count for it.
 
-use berth_model::PodSpec;
+use berth_model::{PodSpec, ReservationId};
 
 use super::discount::Discount;
 use super::shape::Shape;
@@ -9,14 +9,14 @@ use crate::reservation::{Seeker, may_draw_from};
 
 impl World<'_> {
     /// The holdings anywhere that a class may draw from: node and Reservation.
-    pub(super) fn owned<'s>(&'s self, spec: &'s PodSpec) -> impl Iterator<Item = (usize, u32)> + 's {
+    pub(super) fn owned<'s>(&'s self, spec: &'s PodSpec) -> impl Iterator<Item = (usize, ReservationId)> + 's {
         let held = spec
             .reservation
             .owner_of
             .iter()
             .filter_map(|&reservation| Some((self.ledger.held.place(reservation)?, reservation)));
         held.filter(|&(node, reservation)| {
-            let (Some(fixed), Some(state)) = (self.cluster.nodes.get(node), self.state.nodes().get(node)) else {
+            let (Some(fixed), Some(state)) = (self.cluster.node(node), self.state.node(node)) else {
                 return false;
             };
             let (Some(holding), Some(known)) = (state.holding(reservation), self.reservation(reservation)) else {
@@ -40,9 +40,9 @@ impl World<'_> {
         let mut discount = Discount::default();
         let hostname = self.cluster.well_known.hostname;
         for (node, reservation) in self.owned(spec) {
-            let Some(fixed) = self.cluster.nodes.get(node) else { continue };
-            let holding = self.state.nodes().get(node).and_then(|state| state.holding(reservation));
-            let class = self.universe.reserved.get(reservation as usize).copied().flatten();
+            let Some(fixed) = self.cluster.node(node) else { continue };
+            let holding = self.state.node(node).and_then(|state| state.holding(reservation));
+            let class = self.universe.reserved(reservation);
             let class = class.and_then(|id| self.universe.class(id));
             let Some(class) = class.filter(|_| holding.is_some_and(berth_model::Holding::stands_in)) else { continue };
             for &counter in class.counts_in.iter().chain(&class.weighs_in) {

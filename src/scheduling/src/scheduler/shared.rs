@@ -282,7 +282,7 @@ fn least_on_hosts(world: World<'_>, sharer: &Sharer, rule: usize) -> (u32, u32) 
     let ledger = world.ledger;
     let counts = |node: usize| world.tables.stands_at(node) && world.counts_on(counter, node);
     let n_counted = n_counted.saturating_sub(u32::from(ledger.what_if.gone.is_some_and(counts)));
-    let pods_on = |node: usize| world.state.nodes().get(node).map_or(0, |state| state.host_counts.get(counter));
+    let pods_on = |node: usize| world.state.node(node).map_or(0, |state| state.host_counts.get(counter));
     // Those that groups know, and those of a what-if.
     let aside = ledger.what_if.aside.iter().copied().filter(|node| !ledger.groups.has_on(counter, *node));
     let nodes =

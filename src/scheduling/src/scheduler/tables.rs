@@ -8,6 +8,7 @@ use berth_model::{ClassId, Node};
 use super::domains::DomainSizes;
 use super::images::NodeImages;
 use super::launchable::Launchable;
+use super::names::NodeNames;
 use crate::node_tables::NodeTables;
 
 /// What a decision reads and never changes.
@@ -15,6 +16,8 @@ use crate::node_tables::NodeTables;
 pub(super) struct Tables<'a> {
     /// Cluster, universe, and which nodes count where.
     pub(super) nodes: NodeTables<'a>,
+    /// Which node is at which index.
+    pub(super) names: NodeNames,
     pub(super) images: NodeImages,
     /// The domains of topology keys, by number.
     pub(super) domains: DomainSizes,
@@ -28,12 +31,13 @@ impl<'a> Tables<'a> {
         let counters = &nodes.universe.counters;
         let mut domains = DomainSizes::new(nodes.cluster, counters, |filter, node| nodes.admits(filter, node));
         launchable.number(&mut domains);
-        Tables { images: NodeImages::new(&nodes.cluster.nodes), domains, launchable, nodes }
+        let names = NodeNames::of(nodes.cluster);
+        Tables { names, images: NodeImages::new(&nodes.cluster.nodes), domains, launchable, nodes }
     }
 
     /// Whether a scheduler may bind to the node of an index.
     pub(super) fn stands_at(&self, node: usize) -> bool {
-        self.cluster.nodes.get(node).is_some_and(stands)
+        self.cluster.node(node).is_some_and(stands)
     }
 
     /// The node on which room was made for pods of a class.

@@ -38,7 +38,7 @@ impl Ledger {
 
     // CPUs that a pod leaves and another is to have after it are given out twice: sums would not tell.
     fn recount_units(&mut self, tables: &Tables<'_>, node: usize) {
-        let Some((fixed, state)) = tables.cluster.nodes.get(node).zip(self.state.nodes().get(node)) else { return };
+        let Some((fixed, state)) = tables.cluster.node(node).zip(self.state.node(node)) else { return };
         if state.units.used.is_empty() && fixed.pods.iter().all(|pod| pod.assigned.is_none()) {
             return;
         }
@@ -56,6 +56,6 @@ impl Ledger {
 
 // By position among the node's pods.
 fn terminating<'t>(tables: &Tables<'t>, node: usize) -> impl Iterator<Item = usize> + use<'t> {
-    let pods = tables.cluster.nodes.get(node).map_or(&[][..], |node| &node.pods);
+    let pods = tables.cluster.node(node).map_or(&[][..], |node| &node.pods);
     pods.iter().enumerate().filter(|(_, pod)| pod.is_terminating()).map(|(at, _)| at)
 }

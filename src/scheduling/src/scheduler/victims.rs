@@ -38,7 +38,7 @@ impl Residents {
         // Koordinator's label.
         let key = cluster.symbols.get("scheduling.koordinator.sh/disable-preemptible");
         let is_protected = |pod: &BoundPod| {
-            let labels = key.and_then(|key| cluster.label_sets.get(pod.labels as usize)?.get(key));
+            let labels = key.and_then(|key| cluster.labels(pod.labels)?.get(key));
             labels.is_some_and(|value| cluster.symbols.text(value) == "true")
         };
         let resident = |(at, pod): (usize, &BoundPod)| {
@@ -155,7 +155,7 @@ pub(super) fn victims_for(
     most: Option<&Order>,
 ) -> VictimSearch {
     let (shape, spec, ledger) = (&index.shape, &*index.shape.spec, world.ledger);
-    let (Some(fixed), Some(state)) = (world.cluster.nodes.get(node), world.state.nodes().get(node)) else {
+    let (Some(fixed), Some(state)) = (world.cluster.node(node), world.state.node(node)) else {
         return VictimSearch::None;
     };
     if !state.holdings.is_empty() || ledger.nominated.contains_key(&node) || fixed.units.policy.is_some() {

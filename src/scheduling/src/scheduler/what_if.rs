@@ -31,9 +31,9 @@ pub(super) fn try_without(
     node: usize,
     again: &[ClassId],
 ) -> Option<Places> {
-    let known = tables.cluster.nodes.get(node)?;
+    let known = tables.cluster.node(node)?;
     let draws = known.pods.iter().any(|pod| pod.draws_from.is_some());
-    if draws || !ledger.state.nodes().get(node)?.holdings.is_empty() || is_a_domain(tables, node) {
+    if draws || !ledger.state.node(node)?.holdings.is_empty() || is_a_domain(tables, node) {
         return None;
     }
     places_aside(tables, ledger, caches, node, again).or_else(|| places_by_trial(tables, ledger, caches, node, again))
@@ -52,7 +52,7 @@ pub(super) fn counted_without(
     }
     let state = &mut ledger.state;
     let mark = state.mark();
-    for pod in 0..tables.cluster.nodes.get(node).map_or(0, |node| node.pods.len()) {
+    for pod in 0..tables.cluster.node(node).map_or(0, |node| node.pods.len()) {
         tables.count_off(state, node, pod);
     }
     for &(id, place) in again {
@@ -82,7 +82,7 @@ fn places_aside(
     let world = World::new(tables, ledger);
     let sharers: Vec<_> = again.iter().map(|id| look_for(world, caches, *id)).collect::<Option<_>>()?;
     let mark = ledger.state.mark();
-    for pod in 0..tables.cluster.nodes.get(node)?.pods.len() {
+    for pod in 0..tables.cluster.node(node)?.pods.len() {
         tables.count_off(&mut ledger.state, node, pod);
     }
     ledger.what_if.gone = Some(node);
@@ -119,7 +119,7 @@ fn places_by_trial(
     again: &[ClassId],
 ) -> Option<Places> {
     let mark = begin_trial(ledger);
-    for pod in 0..tables.cluster.nodes.get(node)?.pods.len() {
+    for pod in 0..tables.cluster.node(node)?.pods.len() {
         tables.take_off(&mut ledger.state, node, pod, None);
     }
     ledger.what_if.gone = Some(node);
@@ -136,7 +136,7 @@ fn places_by_trial(
 
 // Whether a domain of some topology key goes with a node: what spreads are counted over would change.
 fn is_a_domain(tables: &Tables<'_>, node: usize) -> bool {
-    let known = tables.cluster.nodes.get(node);
+    let known = tables.cluster.node(node);
     known.is_none_or(|known| tables.domains.is_alone(known, |filter| tables.admits(filter, node)))
 }
 

@@ -4,7 +4,7 @@ mod lack;
 mod numa;
 mod seeker;
 
-use berth_model::{Resources, Units, UnitsAsk, UnitsState};
+use berth_model::{ReservationId, Resources, Units, UnitsAsk, UnitsState};
 
 pub use lack::{NumaChoice, UnitsLack};
 pub use seeker::Given;
@@ -20,7 +20,7 @@ pub fn assign(
     state: &UnitsState,
     ask: &UnitsAsk,
     requests: &Resources,
-    from: Option<u32>,
+    from: Option<ReservationId>,
 ) -> Result<Given, UnitsLack> {
     let own = state.held.iter().find(|held| Some(held.reservation) == from);
     let seeker = Seeker { units, state, ask, own };

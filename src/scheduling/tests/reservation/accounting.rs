@@ -1,6 +1,8 @@
 //! Random histories of one node, held to a recount from scratch.
 
-use berth_model::{AllocatePolicy, Holding, NodeRoom, Phase, Reservation, ResourceId, Resources, Symbols};
+use berth_model::{
+    AllocatePolicy, Holding, NodeRoom, Phase, Reservation, ReservationId, ResourceId, Resources, Symbols,
+};
 use berth_scheduling::reservation::{Claim, Fit, fit};
 use proptest::prelude::*;
 
@@ -46,8 +48,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 /// A Reservation and a pod as the naive books have them.
 struct Book {
-    reservations: Vec<(u32, Reservation)>,
-    pods: Vec<(Resources, Option<u32>, bool)>,
+    reservations: Vec<(ReservationId, Reservation)>,
+    pods: Vec<(Resources, Option<ReservationId>, bool)>,
 }
 
 impl Book {
@@ -104,8 +106,8 @@ proptest! {
                     let mut wants = reservation.allocatable.clone();
                     wants.set(ResourceId::PODS, amounts[2].max(1));
                     if book.reservations.len() < 6 && wants.fits(room.free()) {
-                        room.hold(Holding::new(next, &reservation));
-                        book.reservations.push((next, reservation));
+                        room.hold(Holding::new(ReservationId(next), &reservation));
+                        book.reservations.push((ReservationId(next), reservation));
                         next += 1;
                     }
                 }

@@ -4,7 +4,8 @@
 
 use berth_model::{
     AllocatePolicy::{Aligned, Restricted, Unset},
-    Effect, Holding, HostPort, PreAllocation, PreAllocationMode, Resources, Toleration, TolerationOperator,
+    Effect, Holding, HostPort, PreAllocation, PreAllocationMode, ReservationId, Resources, Toleration,
+    TolerationOperator,
 };
 use berth_scheduling::reservation::held::{Held, ports_conflict};
 use berth_scheduling::reservation::{
@@ -84,7 +85,7 @@ fn case_06_pods_that_are_reserved_by_number_are_limited() {
 /// The least set of owners to evict for a pod that draws, of two owners of a core each.
 fn evicted(world: &World, requests: &Resources) -> Option<Vec<usize>> {
     let owner = pod(1000, 0);
-    let owner = Victim { requests: &owner, priority: 1, draws_from: Some(0), is_protected: false };
+    let owner = Victim { requests: &owner, priority: 1, draws_from: Some(ReservationId(0)), is_protected: false };
     let protected = Victim { is_protected: true, ..owner };
     let claim = Claim { requests, must_draw: true, is_named: true, ignored: &[] };
     victims(&world.room, &[0], &claim, 10, &[protected, owner])
@@ -94,7 +95,7 @@ fn evicted(world: &World, requests: &Resources) -> Option<Vec<usize>> {
 fn case_07_an_evicted_owner_leaves_less_than_a_pod_needs() {
     let mut world = two_pods(2);
     assert_eq!(evicted(&world, &pod(6000, 0)), None);
-    world.room.remove_pod(&pod(1000, 0), Some(0));
+    world.room.remove_pod(&pod(1000, 0), Some(ReservationId(0)));
     let named = naming(&world, 0, &pod(6000, 0));
     let reason = "Reservation(s) Insufficient cpu, requested: 6000, used: 1000, capacity: 6000";
     assert_eq!(world.bind("web", &named), refused(&[reason]));
@@ -133,9 +134,9 @@ fn case_10_room_in_a_full_reservation_is_no_more_than_was_freed_in_it() {
     }
     let requests = pod(4000, 0);
     let claim = Claim { requests: &requests, must_draw: false, is_named: false, ignored: &[] };
-    let small = Victim { requests: &owners[1], priority: 1, draws_from: Some(0), is_protected: false };
+    let small = Victim { requests: &owners[1], priority: 1, draws_from: Some(ReservationId(0)), is_protected: false };
     assert_eq!(victims(&world.room, &[0], &claim, 10, &[small]), None, "4 cores asked, 2 freed");
-    world.room.remove_pod(&owners[1], Some(0));
+    world.room.remove_pod(&owners[1], Some(ReservationId(0)));
     assert_eq!(world.bind("web", &spec(&requests)), refused(&["Insufficient cpu by node"]));
 }
 
@@ -349,11 +350,11 @@ fn case_25_preemption_frees_the_room_of_owners_for_owners_alone() {
     world.reserve(Aligned, res(1000, 0));
     let owner = pod(1000, 0);
     world.run(&owner, Some(0));
-    let low = [Victim { requests: &owner, priority: 0, draws_from: Some(0), is_protected: false }];
+    let low = [Victim { requests: &owner, priority: 0, draws_from: Some(ReservationId(0)), is_protected: false }];
     let claim = Claim { requests: &owner, must_draw: false, is_named: false, ignored: &[] };
     assert_eq!(victims(&world.room, &[], &claim, 100, &low), None, "one that is no owner evicts nobody");
     assert_eq!(victims(&world.room, &[0], &claim, 100, &low), Some(vec![0]));
-    world.room.remove_pod(&owner, Some(0));
+    world.room.remove_pod(&owner, Some(ReservationId(0)));
     assert_eq!(world.bind("other", &spec(&owner)), refused(&["Insufficient cpu by node"]));
     assert_eq!(world.bind("web", &spec(&owner)), Bound::Draws(0));
 }
@@ -365,5 +366,5 @@ fn a_holding_gives_owners_one_place_among_the_nodes_pods() {
     assert_eq!(world.bind("other", &spec(&pod(1000, 0))), Bound::Free);
     assert_eq!(world.bind("other", &spec(&pod(1000, 0))), refused(&["Insufficient pods by node"]));
     assert_eq!(world.bind("web", &spec(&pod(1000, 0))), Bound::Draws(0));
-    assert_eq!(Holding::new(0, &world.reservations[0]).owners(), 0);
+    assert_eq!(Holding::new(ReservationId(0), &world.reservations[0]).owners(), 0);
 }

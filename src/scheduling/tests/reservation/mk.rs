@@ -2,7 +2,7 @@
 
 use berth_model::{
     AllocatePolicy, Holding, Identity, Labels, NodeRoom, Phase, PodSpec, Requirement, Requirements, Reservation,
-    ReservationAffinity, ReservationOwner, ResourceId, ResourceNames, Resources, Selector, Symbols,
+    ReservationAffinity, ReservationId, ReservationOwner, ResourceId, ResourceNames, Resources, Selector, Symbols,
 };
 use berth_scheduling::reservation::{Claim, Fit, Mismatch, Seeker, fit, in_words, may_draw, nominate};
 
@@ -83,14 +83,14 @@ impl World {
         let selector = Selector { requirements: Some(self.selector("app", "web")) };
         reservation.owners = Some(vec![ReservationOwner { selector: Some(selector), ..ReservationOwner::default() }]);
         adjust(&mut reservation);
-        self.room.hold(Holding::new(u32::try_from(index).unwrap(), &reservation));
+        self.room.hold(Holding::new(ReservationId::new(index), &reservation));
         self.reservations.push(reservation);
         index
     }
 
     /// A pod that is there already.
     pub(crate) fn run(&mut self, requests: &Resources, draws_from: Option<usize>) {
-        self.room.add_pod(requests, draws_from.map(|index| u32::try_from(index).unwrap()));
+        self.room.add_pod(requests, draws_from.map(ReservationId::new));
     }
 
     /// Why a pod with the label `app: web` may not draw from a Reservation.
@@ -103,7 +103,7 @@ impl World {
         let labels = Labels::new([(symbols.intern("app"), symbols.intern(app))]);
         let namespace = symbols.intern("default");
         let identity = Identity { namespace, name: Some("web-0"), uid: Some("u-0"), labels: &labels, references: &[] };
-        let owners = self.room.position(u32::try_from(reservation).unwrap());
+        let owners = self.room.position(ReservationId::new(reservation));
         let owners = owners.map_or(0, |position| self.room.holdings()[position].owners());
         let reservation = &self.reservations[reservation];
         let seeker = Seeker { is_owner: reservation.owns(&identity, &symbols), spec };
@@ -112,7 +112,7 @@ impl World {
 
     pub(crate) fn matched(&self, app: &str, spec: &PodSpec) -> Vec<usize> {
         let holdings = self.room.holdings().iter().enumerate();
-        let matched = holdings.filter(|(_, h)| self.mismatch_of(app, spec, h.reservation as usize).is_ok());
+        let matched = holdings.filter(|(_, h)| self.mismatch_of(app, spec, h.reservation.index()).is_ok());
         matched.map(|(position, _)| position).collect()
     }
 
@@ -143,12 +143,12 @@ impl World {
                 let nominated = nominate(&self.room, &serving, &spec.requests, &self.reservations, &self.symbols);
                 let id = self.room.holdings()[nominated.unwrap()].reservation;
                 self.room.add_pod(&spec.requests, Some(id));
-                let reservation = &mut self.reservations[id as usize];
+                let reservation = &mut self.reservations[id.index()];
                 if reservation.allocate_once {
                     reservation.phase = Phase::Succeeded;
                     self.room.release(id);
                 }
-                Bound::Draws(id as usize)
+                Bound::Draws(id.index())
             }
             Ok(_) => {
                 self.room.add_pod(&spec.requests, None);

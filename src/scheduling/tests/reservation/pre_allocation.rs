@@ -1,6 +1,6 @@
 //! Binding to pods that already run.
 
-use berth_model::{AllocatePolicy, Holding, PreAllocation, PreAllocationMode, Reservation, Resources};
+use berth_model::{AllocatePolicy, Holding, PreAllocation, PreAllocationMode, Reservation, ReservationId, Resources};
 use berth_scheduling::reservation::{Binding, Candidate, Lack, Refusal, Settings, bind, reasons};
 use rstest::rstest;
 
@@ -130,10 +130,10 @@ fn what_a_bound_pod_frees_is_kept_for_owners() {
     // The pod ran, then the Reservation is bound to it.
     world.run(&pod(2000, 4), None);
     world.room.remove_pod(&pod(2000, 4), None);
-    world.room.hold(Holding::new(0, &reservation));
+    world.room.hold(Holding::new(ReservationId(0), &reservation));
     world.run(&pod(2000, 4), Some(0));
     assert!(!world.room.is_room_taken(), "it is counted once");
-    world.room.remove_pod(&pod(2000, 4), Some(0));
+    world.room.remove_pod(&pod(2000, 4), Some(ReservationId(0)));
     assert_eq!(world.room.free(), &Resources::from_amounts(&[0, 0, 99]), "nothing for others");
     assert_eq!(world.room.free_with(0), Resources::from_amounts(&[2000, 4 << 30, 100]));
 }

@@ -10,3 +10,4 @@ mod queue;
 mod racks;
 mod scores;
 mod shared;
+mod stale;

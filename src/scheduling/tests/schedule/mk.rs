@@ -1,7 +1,7 @@
 //! Small clusters, built by hand.
 
 use berth_model::{
-    BoundPod, ClassId, Cluster, DisruptionBudget, Labels, MemberKind, MemberRun, Node, PodSpec, Requirement,
+    BoundPod, ClassId, Cluster, DisruptionBudget, Labels, LabelsId, MemberKind, MemberRun, Node, PodSpec, Requirement,
     Requirements, Resources, Selector, Sym, Universe,
 };
 use berth_scheduling::{Launchable, Queue, Scheduler};
@@ -52,7 +52,7 @@ impl World {
         self.cluster.nodes.last_mut().unwrap()
     }
 
-    fn labels(&mut self, app: &str) -> u32 {
+    fn labels(&mut self, app: &str) -> LabelsId {
         let pair = (self.sym("app"), self.sym(app));
         self.cluster.intern_labels(Labels::new([pair]))
     }

@@ -1,6 +1,6 @@
 //! Changes that are taken in where they are, each held to a conversion of everything.
 
-use berth_model::{MemberKind, ResourceId};
+use berth_model::{MemberKind, ReservationId, ResourceId, SpecId};
 
 use super::*;
 
@@ -8,10 +8,10 @@ use super::*;
 fn told(state: &mut State) -> Vec<String> {
     let cluster = state.cluster(NOW);
     let text = |sym| cluster.symbols.text(sym);
-    let named = |id: u32| cluster.reservation(id).map_or("none", |known| text(known.name));
+    let named = |id: ReservationId| cluster.reservation(id).map_or("none", |known| text(known.name));
     let mut lines: Vec<String> = Vec::new();
     for row in &cluster.pending {
-        let spec = &cluster.specs[row.spec as usize];
+        let spec = &cluster.specs[row.spec.index()];
         let mut owned: Vec<&str> = spec.reservation.owner_of.iter().map(|id| named(*id)).collect();
         owned.sort_unstable();
         let is_pod = row.kind == MemberKind::Pod;
@@ -38,7 +38,7 @@ fn told(state: &mut State) -> Vec<String> {
     }
     nodes.sort();
     lines.extend(nodes);
-    let claims = |id: u32| cluster.specs[id as usize].volumes.exclusive_claims.len();
+    let claims = |id: SpecId| cluster.specs[id.index()].volumes.exclusive_claims.len();
     lines.extend(cluster.daemons.iter().map(|daemon| format!("{} uses {} claims", daemon.name, claims(daemon.spec))));
     lines
 }
@@ -220,4 +220,20 @@ fn nodes_show_an_image_as_soon_as_a_pod_asks_for_it() {
     let after = (state.n_conversions(), state.tracked(NOW).unwrap().n_changes());
     assert_eq!(after.0, before.0, "{:?}", state.conversions());
     assert_eq!(after.1, before.1 + 2, "who follows is told of either node");
+}
+
+#[test]
+fn the_id_of_a_reservation_that_went_is_given_to_no_other() {
+    let id_of = |state: &mut State, name: &str| {
+        let cluster = state.cluster(NOW);
+        let mut all = cluster.reservations_with_ids();
+        all.find(|(_, known)| cluster.symbols.text(known.name) == name).map(|(id, _)| id)
+    };
+    let room = |name: &str| mk_room_of(name, "web", &json!({}));
+    let mut state = state_of([mk_node("n", 1), room("a"), room("z")]);
+    let gone = id_of(&mut state, "z");
+    let deleted = Event::Deleted { object: room("z").reference().unwrap(), resource_version: None };
+    follow(&mut state, [deleted, Event::Applied(room("y"))]);
+    assert_eq!(id_of(&mut state, "z"), None);
+    assert!(id_of(&mut state, "y") > gone, "the latest");
 }

@@ -8,7 +8,7 @@ fn told(state: &mut State) -> Vec<String> {
     let text = |sym| cluster.symbols.text(sym);
     let mut lines = Vec::new();
     for row in &cluster.pending {
-        let spec = &cluster.specs[row.spec as usize];
+        let spec = &cluster.specs[row.spec.index()];
         let places = spec.volumes.places().map(|alternatives| {
             let fits = |node: &&berth_model::Node| {
                 alternatives.iter().any(|one| one.match_labels(&cluster.symbols, |key| node.labels.get(key)))

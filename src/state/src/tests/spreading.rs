@@ -1,5 +1,6 @@
 //! From whom pods are spread by default, as Services and controllers come, change and go.
 
+use berth_model::LabelsId;
 use k8s_openapi::api::apps::v1::{ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::{ReplicationController, Service};
 
@@ -8,7 +9,7 @@ use super::*;
 /// By pod: what it is spread from, `key=value` in order.
 fn told(state: &mut State) -> Vec<String> {
     let cluster = state.cluster(NOW);
-    let words = |labels: u32| -> String {
+    let words = |labels: LabelsId| -> String {
         let own = cluster.spread_from(labels).into_iter().flat_map(berth_model::Requirements::iter);
         let mut words: Vec<String> = own
             .map(|(key, requirement)| {

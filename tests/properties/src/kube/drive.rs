@@ -84,7 +84,7 @@ pub fn drive(objects: &[Value]) -> anyhow::Result<Vec<Evaluation>> {
             scheduler.withdraw(waiting.class, node);
         }
         let mut evaluation = evaluate(&mut scheduler, cluster, &waiting);
-        let spec = universe.class(waiting.class).and_then(|class| cluster.specs.get(class.spec as usize));
+        let spec = universe.class(waiting.class).and_then(|class| cluster.spec(class.spec));
         evaluation.refusal = spec.and_then(|spec| spec.refusal.as_ref()).map(|refusal| refusal.0.clone());
         let name = |node: usize| cluster.nodes.get(node).map_or("", |node| cluster.symbols.text(node.name)).to_owned();
         let on_nominated = waiting
@@ -124,7 +124,7 @@ fn preempt(scheduler: &mut Scheduler<'_>, cluster: &Cluster, class: ClassId) -> 
 fn queued(objects: &[Value], cluster: &Cluster, universe: &Universe) -> Vec<Waiting> {
     let mut classes: BTreeMap<String, ClassId> = BTreeMap::new();
     for (class, id) in universe.classes.iter().zip((0..).map(ClassId)) {
-        for row in class.rows.iter().filter_map(|row| cluster.pending.get(*row as usize)) {
+        for row in class.rows.iter().filter_map(|row| cluster.row(*row)) {
             let namespace = cluster.symbols.text(row.namespace);
             classes.extend(row.members.iter().map(|run| (format!("{namespace}/{}", run.name), id)));
         }
@@ -136,7 +136,7 @@ fn queued(objects: &[Value], cluster: &Cluster, universe: &Universe) -> Vec<Wait
     });
     let waiting = names.filter_map(|pod| {
         let class = *classes.get(&pod)?;
-        let spec = cluster.specs.get(universe.class(class)?.spec as usize)?;
+        let spec = cluster.spec(universe.class(class)?.spec)?;
         Some(Waiting { pod, class, priority: spec.priority, nominated: None })
     });
     let mut waiting: Vec<Waiting> = waiting.collect();

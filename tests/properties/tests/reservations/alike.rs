@@ -1,6 +1,6 @@
 //! Classes that see nodes alike share what they know of them: whoever was asked before, the answer is the same.
 
-use berth_model::{ClassId, Universe};
+use berth_model::{ClassId, ReservationId, Universe};
 use berth_scheduling::{Launchable, Scheduler};
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -138,9 +138,9 @@ fn hold(rooms: &[Room], pods: &[Pods], steps: &[Step]) {
     for &step in steps {
         let (Step::Bind(n) | Step::Ask(n) | Step::Release(n)) = step;
         if let Step::Release(n) = step {
-            let reservation = u32::try_from(n % rooms.len().max(1)).unwrap();
-            scheduler.release(reservation);
-            done.push(Step::Release(reservation as usize));
+            let reservation = n % rooms.len().max(1);
+            scheduler.release(ReservationId::new(reservation));
+            done.push(Step::Release(reservation));
             continue;
         }
         if n_classes == 0 {
@@ -151,7 +151,7 @@ fn hold(rooms: &[Room], pods: &[Pods], steps: &[Step]) {
         for &step in &done {
             match step {
                 Step::Bind(at) => anew.bind(bound[at].0, bound[at].1),
-                Step::Release(n) => anew.release(u32::try_from(n).unwrap()),
+                Step::Release(n) => anew.release(ReservationId::new(n)),
                 Step::Ask(_) => {}
             }
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use berth_api::{PreAllocationConfig, ReservationArgs};
-use berth_model::{Cluster, Universe};
+use berth_model::{Cluster, ReservationId, Universe};
 use berth_properties::fold;
 use berth_scheduling::{Launchable, Queue, Scheduler};
 
@@ -137,7 +137,7 @@ impl World {
         let mut scheduler = Scheduler::new(&cluster, &universe, Launchable::default());
         let left = scheduler.run(Queue { preempts: self.preempts, ..Queue::default() });
         let node_name = |node: usize| cluster.symbols.text(cluster.nodes[node].name);
-        let reservation_name = |id: u32| cluster.symbols.text(cluster.reservations[id as usize].name);
+        let reservation_name = |id: ReservationId| cluster.symbols.text(cluster.reservations[id.index()].name);
         let mut outcome = Outcome::default();
         for placement in scheduler.placements() {
             let from = placement.draws_from.map(|id| format!(" of {}", reservation_name(id))).unwrap_or_default();
@@ -156,11 +156,11 @@ impl World {
             let known = universe.class(class).unwrap();
             let reasons = scheduler.refusals(class);
             let reasons: Vec<String> = reasons.iter().map(|(reason, n)| format!("{n} {reason}")).collect();
-            let members = known.rows.iter().flat_map(|row| &cluster.pending[*row as usize].members);
+            let members = known.rows.iter().flat_map(|row| &cluster.pending[row.index()].members);
             let names: Vec<String> = members.map(|run| run.name.to_string()).collect();
             let unplaced: Vec<String> =
                 names.into_iter().filter(|name| !outcome.places.contains_key(name)).take(count as usize).collect();
-            let spec = &cluster.specs[known.spec as usize];
+            let spec = &cluster.specs[known.spec.index()];
             if let Some(refusal) = &spec.refusal {
                 outcome.refusals.extend(unplaced.iter().map(|name| (name.clone(), refusal.0.clone())));
             }
@@ -185,7 +185,7 @@ impl World {
         }
         let pod_name = |pod: berth_scheduling::Eviction| cluster.nodes[pod.node].pods[pod.pod].name.to_string();
         outcome.evicted = scheduler.evicted().into_iter().map(pod_name).collect();
-        for id in 0..u32::try_from(cluster.reservations.len()).unwrap() {
+        for (id, _) in cluster.reservations_with_ids() {
             let bound = scheduler.bound_pods(id).into_iter();
             outcome.bound.extend(bound.map(|pod| format!("{}: {}", reservation_name(id), pod_name(pod))));
         }
