@@ -12,6 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use crate::builder::Builder;
 use crate::draft::Draft;
 use crate::maps::index;
+use crate::memo::Alike;
 use crate::metadata::{named, namespace_of};
 use crate::options::Expansion;
 use crate::pod_record::{PodParts, PodRecord};
@@ -64,34 +65,60 @@ impl Builder {
         if !record.is_gone {
             let default;
             let resized;
+            let mut shared = object.shared.filter(|_| self.may_be_alike(metadata));
             let spec = if let Some(spec) = object.spec {
                 resized = resize::resized(object);
+                shared = shared.filter(|_| resized.is_none());
                 resized.as_ref().unwrap_or(spec)
             } else {
                 default = core::v1::PodSpec::default();
                 &default
             };
-            record.draft = self.draft_of(object, spec, &record)?;
+            let alike = shared.and_then(|shared| self.alike.get(shared));
+            record.draft = match alike {
+                Some(alike) => alike.draft,
+                None => self.draft_of(object, spec, &record)?,
+            };
             let node = object.node.filter(|name| !name.is_empty());
             record.node = node.map(|name| self.cluster.symbols.intern(name));
             let nominated = object.status.and_then(|status| status.nominated_node_name.as_deref());
             record.nominated_node =
                 nominated.filter(|name| !name.is_empty()).map(|name| self.cluster.symbols.intern(name));
-            let labels = terms::labels_of(metadata.labels.as_ref(), &mut self.cluster.symbols);
-            record.labels = self.cluster.intern_labels(labels);
-            if ask::may_ask(metadata) {
-                self.add_extensions(object, &mut record).map_err(|problem| {
-                    let name = format!("{}/{}", namespace_of(metadata), record.name);
-                    ConvertError::new("Pod", name, vec![problem])
-                })?;
-            }
-            record.references = self.intern_references(metadata);
             record.uid = object.uid.as_deref().map(Into::into);
             record.pre_allocatable = record.node.and_then(|_| ask::pre_allocatable(metadata, &self.options));
-            let owner = self.owner_of(metadata, namespace);
-            record.owner = owner.map(|owner| index(self.owners.insert_full(owner).0));
+            if let Some(Alike { labels, references, owner, .. }) = alike {
+                (record.labels, record.references, record.owner) = (labels, references, owner);
+            } else {
+                self.read_metadata(object, &mut record)?;
+                if let Some(shared) = shared {
+                    let PodRecord { draft, labels, references, owner, .. } = record;
+                    self.alike.insert(shared, Alike { draft, labels, references, owner });
+                }
+            }
         }
         self.keep_pod(record);
+        Ok(())
+    }
+
+    // Whether what is read of metadata and spec says the same of every pod that has them.
+    fn may_be_alike(&self, metadata: &ObjectMeta) -> bool {
+        self.expansion == Expansion::PodsThatExist && !ask::may_ask(metadata)
+    }
+
+    // Labels, what Koordinator asks for, and owners.
+    fn read_metadata(&mut self, object: &PodParts<'_>, record: &mut PodRecord) -> Result<(), ConvertError> {
+        let metadata = object.metadata;
+        let labels = terms::labels_of(metadata.labels.as_ref(), &mut self.cluster.symbols);
+        record.labels = self.cluster.intern_labels(labels);
+        if ask::may_ask(metadata) {
+            self.add_extensions(object, record).map_err(|problem| {
+                let name = format!("{}/{}", namespace_of(metadata), record.name);
+                ConvertError::new("Pod", name, vec![problem])
+            })?;
+        }
+        record.references = self.intern_references(metadata);
+        let owner = self.owner_of(metadata, record.namespace);
+        record.owner = owner.map(|owner| index(self.owners.insert_full(owner).0));
         Ok(())
     }
 

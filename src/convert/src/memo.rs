@@ -1,9 +1,10 @@
 //! Drafts of pod specs that have been seen: of a million single Pods most have the spec of another.
 
 use std::hash::{Hash, Hasher};
+use std::sync::{Arc, Weak};
 
 use k8s_openapi::api::core::v1::{PodAffinityTerm, PodSpec};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use rustc_hash::{FxHashMap, FxHasher};
 
 /// Specs kept at most, some kilobytes each.
@@ -40,6 +41,47 @@ impl Memo {
             alike.push((Box::new(without_node(spec)), draft));
         }
     }
+}
+
+/// What is read of the metadata and the spec of a pod, by index.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Alike {
+    pub(crate) draft: u32,
+    pub(crate) labels: u32,
+    pub(crate) references: u32,
+    pub(crate) owner: Option<u32>,
+}
+
+/// The metadata and the spec that pods share.
+pub(crate) type Shared<'p> = (&'p Arc<ObjectMeta>, &'p Arc<PodSpec>);
+
+/// The same of pods that share them, by where these are: nothing is compared.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct AllAlike(FxHashMap<[usize; 2], (WeakShared, Alike)>);
+
+/// As long as this is there, nothing else comes to be where they are.
+type WeakShared = (Weak<ObjectMeta>, Weak<PodSpec>);
+
+// === impl AllAlike ===
+
+impl AllAlike {
+    /// What was read before of metadata and spec.
+    pub(crate) fn get(&self, shared: Shared<'_>) -> Option<Alike> {
+        self.0.get(&places(shared)).map(|(_, alike)| *alike)
+    }
+
+    /// Remembers what was read of metadata and spec.
+    pub(crate) fn insert(&mut self, shared: Shared<'_>, alike: Alike) {
+        if self.0.len() >= MOST {
+            self.0.clear();
+        }
+        let weak = (Arc::downgrade(shared.0), Arc::downgrade(shared.1));
+        self.0.insert(places(shared), (weak, alike));
+    }
+}
+
+fn places((metadata, spec): Shared<'_>) -> [usize; 2] {
+    [Arc::as_ptr(metadata).addr(), Arc::as_ptr(spec).addr()]
 }
 
 fn without_node(spec: &PodSpec) -> PodSpec {

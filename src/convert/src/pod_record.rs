@@ -74,6 +74,8 @@ pub struct PodParts<'p> {
     pub status: Option<&'p core::v1::PodStatus>,
     /// When it started.
     pub started: Option<Timestamp>,
+    /// The metadata and the spec once more, where other pods may have the very same: they are read once for all of these.
+    pub shared: Option<(&'p Arc<ObjectMeta>, &'p Arc<core::v1::PodSpec>)>,
 }
 
 impl<'p> PodParts<'p> {
@@ -90,6 +92,7 @@ impl<'p> PodParts<'p> {
             node: spec.as_ref().and_then(|spec| spec.node_name.as_deref()),
             status: status.as_ref(),
             started: status.as_ref().and_then(|status| status.start_time.as_ref()).map(|time| time.0),
+            shared: None,
         }
     }
 

@@ -57,7 +57,8 @@ impl Survey {
             }
         }
         let of_node = |node: &str| Some(by_node.get(node).cloned().unwrap_or_default());
-        let mut survey = Self::with_pods(state, (prices, &limits), of_node, options, now);
+        let nodes = state.nodes_with_observed();
+        let mut survey = Self::of_each(state, nodes, (prices, &limits), of_node, options, now);
         survey.compare(now);
         survey
     }
@@ -135,7 +136,7 @@ impl Survey {
     }
 
     /// Looks at these nodes alone, by name: what is on others, what they cost and when they expire is not known. Of
-    /// NodePools it is known how many nodes there are.
+    /// NodePools it is known how many nodes there are, unless their budgets are not asked: then others are not looked at.
     pub(crate) fn of_nodes(
         state: &State,
         nodes: &BTreeSet<&str>,
@@ -150,12 +151,17 @@ impl Survey {
         let limits = Limits::of(state.all::<PodDisruptionBudget>().map(|budget| &**budget), &[]);
         let pods = |node: &str| state.pods_on(node).map(|pod| newest_of(state, pod)).collect();
         let of_node = |node: &str| nodes.contains(node).then(|| pods(node));
-        Self::with_pods(state, (prices, &limits), of_node, options, now)
+        if options.has_passed_budgets {
+            let own = nodes.iter().filter_map(|name| state.node_with_observed(name));
+            return Self::of_each(state, own, (prices, &limits), of_node, options, now);
+        }
+        Self::of_each(state, state.nodes_with_observed(), (prices, &limits), of_node, options, now)
     }
 
-    /// Looks at the nodes of NodePools, at those alone whose pods are told.
-    fn with_pods<'s>(
+    /// Looks at those of these nodes that NodePools have, in order of name: only counts those whose pods are not told.
+    fn of_each<'s>(
         state: &'s State,
+        nodes: impl Iterator<Item = (&'s Arc<NodeRecord>, Option<&'s Arc<NodeRecord>>)>,
         (prices, limits): (&Prices, &Limits<'_>),
         pods_of: impl Fn(&str) -> Option<Vec<&'s PodRecord>>,
         options: &Options,
@@ -166,7 +172,7 @@ impl Survey {
         let mut survey = Survey { knows_claims: claims.are_known(), ..Survey::default() };
         // Most nodes are of the same NodePool as the one before.
         let mut last: (&str, Option<&NodePool>) = ("", None);
-        for (node, observed) in state.nodes_with_observed() {
+        for (node, observed) in nodes {
             let node = newest_node(node, observed);
             let Some(name) = node.label(labels::NODEPOOL) else { continue };
             let node_name = &**node.name();

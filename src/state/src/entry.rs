@@ -1,13 +1,18 @@
 //! One object of the state: as it was observed, what is assumed of it, and what it counts for.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
 
 use berth_api::labels::koordinator::OPERATING_MODE;
+use berth_api::{NodeClaim, ResourceList};
 use berth_convert::{Builder, Options};
+use k8s_openapi::api::core::v1::{PodSpec, Taint};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::assume::{Assumption, Progress};
 use crate::event::{CountsAs, RefusedObject};
 use crate::kept::Kept;
+use crate::node::NodeRecord;
 use crate::relevant::counts_alike;
 use crate::shapes::Shapes;
 use crate::{Key, PodRecord};
@@ -103,7 +108,7 @@ impl Entry {
     }
 
     /// Brings what counts up to date; whether that is something else now.
-    pub(crate) fn refresh(&mut self, key: &Key, check: &Check, shapes: &mut Shapes) -> bool {
+    pub(crate) fn refresh(&mut self, key: &Key, check: &mut Check, shapes: &mut Shapes) -> bool {
         let Some(mut more) = self.more.take() else { return false };
         let changed = more.refresh(key, self.observed.as_ref(), check, shapes);
         if !more.assumed.is_empty() || more.refused.is_some() {
@@ -128,7 +133,7 @@ impl Entry {
 // === impl More ===
 
 impl More {
-    fn refresh(&mut self, key: &Key, observed: Option<&Kept>, check: &Check, shapes: &mut Shapes) -> bool {
+    fn refresh(&mut self, key: &Key, observed: Option<&Kept>, check: &mut Check, shapes: &mut Shapes) -> bool {
         let mut current = observed.cloned();
         for assumption in &self.assumed {
             current = assumption.patch.applied_to(current, shapes);
@@ -148,6 +153,7 @@ impl More {
         let known = self.counted.as_ref().filter(|_| self.refused.is_none());
         let (counted, refused) = match &current {
             Some(object) if known.is_some_and(|known| reads_as(object, known)) => (current.clone(), None),
+            Some(object) if check.knows(object) => (current.clone(), None),
             Some(object) => check.usable(key, object),
             None => (None, None),
         };
@@ -157,21 +163,47 @@ impl More {
     }
 }
 
+/// Pods that are remembered as usable at most.
+const MOST_USABLE: usize = 1_024;
+
 /// What tells whether an object can be used: a conversion of nothing, of which each object gets a copy. What it begins with is
 /// shared until then.
-pub(crate) struct Check(Builder);
+pub(crate) struct Check {
+    nothing: Builder,
+    /// Metadata and specs that pods can have, by where these are: nothing else comes there as long as this is known of them.
+    usable: BTreeMap<[usize; 2], (Weak<ObjectMeta>, Weak<PodSpec>)>,
+    #[cfg(test)]
+    pub(crate) n_looked_at: usize,
+}
 
 // === impl Check ===
 
 impl Check {
     pub(crate) fn new(options: Options) -> Self {
-        Check(Builder::new(options))
+        Check {
+            nothing: Builder::new(options),
+            usable: BTreeMap::new(),
+            #[cfg(test)]
+            n_looked_at: 0,
+        }
+    }
+
+    /// Whether a pod that shares metadata and spec with this object can be used, and so it can, too.
+    fn knows(&self, object: &Kept) -> bool {
+        object.pod().and_then(|pod| shared_by(pod)).is_some_and(|shared| self.usable.contains_key(&places(shared)))
     }
 
     /// What of an object can be used, and what is wrong with it.
-    fn usable(&self, key: &Key, object: &Kept) -> (Option<Kept>, Option<RefusedObject>) {
-        let fault = |object: &Kept| object.add_to(&mut self.0.clone()).err();
-        let Some(error) = fault(object) else { return (Some(object.clone()), None) };
+    fn usable(&mut self, key: &Key, object: &Kept) -> (Option<Kept>, Option<RefusedObject>) {
+        #[cfg(test)]
+        {
+            self.n_looked_at += 1;
+        }
+        let fault = |object: &Kept| object.add_to(&mut self.nothing.clone()).err();
+        let Some(error) = fault(object) else {
+            self.note(object);
+            return (Some(object.clone()), None);
+        };
         if let Kept::Pod(pod) = object
             && pod.node().is_some()
             && pod.annotations().is_some()
@@ -183,6 +215,37 @@ impl Check {
         }
         (None, Some(RefusedObject::new(key.clone(), &error, CountsAs::Absent)))
     }
+
+    /// Remembers of a pod that it can be used.
+    fn note(&mut self, object: &Kept) {
+        let pod = object.pod().filter(|pod| !pod.has_ended());
+        let Some(shared) = pod.and_then(|pod| shared_by(pod)) else { return };
+        if self.usable.len() >= MOST_USABLE {
+            self.usable.clear();
+        }
+        self.usable.insert(places(shared), (Arc::downgrade(shared.0), Arc::downgrade(shared.1)));
+    }
+}
+
+/// The metadata and the spec of a pod, where nothing else of it is read that may be wrong.
+fn shared_by(pod: &PodRecord) -> Option<(&Arc<ObjectMeta>, &Arc<PodSpec>)> {
+    let spec = pod.spec.as_ref().filter(|_| says_nothing_of_nodes(pod) && !is_given_room(pod))?;
+    Some((&pod.metadata, spec))
+}
+
+fn places((metadata, spec): (&Arc<ObjectMeta>, &Arc<PodSpec>)) -> [usize; 2] {
+    [Arc::as_ptr(metadata).addr(), Arc::as_ptr(spec).addr()]
+}
+
+/// Annotations of a pod on a node say what it has there, and it may be a Reservation.
+fn says_nothing_of_nodes(pod: &PodRecord) -> bool {
+    pod.annotations().is_none() && pod.labels().is_none_or(|labels| !labels.contains_key(OPERATING_MODE))
+}
+
+/// Whether its status says what its containers have been given.
+fn is_given_room(pod: &PodRecord) -> bool {
+    let status = pod.status();
+    status.is_some_and(|all| all.container_statuses.is_some() || all.init_container_statuses.is_some())
 }
 
 impl std::fmt::Debug for Check {
@@ -193,14 +256,46 @@ impl std::fmt::Debug for Check {
 
 /// Whether an object can be used because another version of it can: all is the same that may be wrong with it.
 fn reads_as(object: &Kept, known: &Kept) -> bool {
-    let (Some(pod), Some(known)) = (object.pod(), known.pod()) else { return false };
-    // On a node annotations say what it has there, and it may be a Reservation.
-    let says_nothing_of_nodes =
-        || pod.annotations().is_none() && pod.labels().is_none_or(|labels| !labels.contains_key(OPERATING_MODE));
-    let given = |pod: &PodRecord| {
-        let status = pod.status();
-        status.is_some_and(|all| all.container_statuses.is_some() || all.init_container_statuses.is_some())
-    };
+    match (object, known) {
+        (Kept::Pod(pod), Kept::Pod(known)) => pod_reads_as(pod, known),
+        (Kept::Node(node), Kept::Node(known)) => node_reads_as(node, known),
+        (object, known) => {
+            let claims = object.whole::<NodeClaim>().zip(known.whole::<NodeClaim>());
+            claims.is_some_and(|(claim, known)| claim_reads_as(claim, known))
+        }
+    }
+}
+
+/// What of a node is read and may be wrong: the effects of its taints, its amounts, and what its annotations keep.
+fn node_reads_as(node: &NodeRecord, known: &NodeRecord) -> bool {
+    let same = |a: Option<&Arc<_>>, b: Option<&Arc<_>>| a.zip(b).is_some_and(|(a, b)| Arc::ptr_eq(a, b));
+    let has_effect = |taint: &Taint| matches!(&*taint.effect, "NoSchedule" | "PreferNoSchedule" | "NoExecute");
+    node.name() == known.name()
+        && node.annotations() == known.annotations()
+        && (same(node.status.as_ref(), known.status.as_ref()) || node.room() == known.room())
+        && node.taints().iter().all(has_effect)
+}
+
+/// What of a NodeClaim is read and may be wrong: its spec, its amounts, what its annotations keep, and as long as it has no
+/// instance its labels.
+fn claim_reads_as(claim: &NodeClaim, known: &NodeClaim) -> bool {
+    fn amounts(claim: &NodeClaim) -> [Option<&ResourceList>; 2] {
+        let status = claim.status.as_ref();
+        [status.map(|status| &status.allocatable), status.map(|status| &status.capacity)]
+    }
+    fn is_launched(claim: &NodeClaim) -> bool {
+        let id = claim.status.as_ref().and_then(|status| status.provider_id.as_deref());
+        id.is_some_and(|id| !id.is_empty())
+    }
+    let is_read_alike = || !is_launched(known) && claim.metadata.labels == known.metadata.labels;
+    claim.metadata.name == known.metadata.name
+        && claim.metadata.annotations == known.metadata.annotations
+        && claim.spec == known.spec
+        && amounts(claim) == amounts(known)
+        && (is_launched(claim) || is_read_alike())
+}
+
+fn pod_reads_as(pod: &PodRecord, known: &PodRecord) -> bool {
     let are_statuses_alike = || match (&pod.status, &known.status) {
         (Some(a), Some(b)) => Arc::ptr_eq(a, b),
         (a, b) => a.is_none() && b.is_none(),
@@ -208,6 +303,6 @@ fn reads_as(object: &Kept, known: &Kept) -> bool {
     Arc::ptr_eq(&pod.metadata, &known.metadata)
         && pod.spec.as_ref().zip(known.spec.as_ref()).is_some_and(|(a, b)| Arc::ptr_eq(a, b))
         && !known.has_ended()
-        && (pod.node == known.node || says_nothing_of_nodes())
-        && (are_statuses_alike() || !(given(pod) || given(known)))
+        && (pod.node == known.node || says_nothing_of_nodes(pod))
+        && (are_statuses_alike() || !(is_given_room(pod) || is_given_room(known)))
 }

@@ -155,7 +155,7 @@ impl NodeRecord {
     }
 
     /// What pods may use, and what it has.
-    fn room(&self) -> [Option<&BTreeMap<String, Quantity>>; 2] {
+    pub(crate) fn room(&self) -> [Option<&BTreeMap<String, Quantity>>; 2] {
         let status = self.status.as_ref();
         [status.and_then(|status| status.allocatable.as_ref()), status.and_then(|status| status.capacity.as_ref())]
     }

@@ -70,8 +70,8 @@ impl Built {
         match key.kind {
             Kind::Pod => pod_changed(live, key, before, after),
             Kind::Node => {
-                let [before, after] = [before, after].map(|kept| kept.and_then(Kept::node).map(|node| node.to_node()));
-                live.node_changed(name, before.as_ref(), after.as_ref(), &objects)
+                let node = |kept: Option<&Kept>| kept.and_then(Kept::node).map(|node| node.to_node());
+                live.node_changed(name, || node(before), node(after).as_ref(), &objects)
             }
             Kind::NodeClaim => {
                 let (before, after): (Option<&NodeClaim>, _) = (typed(before), typed(after));

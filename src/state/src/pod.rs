@@ -202,6 +202,7 @@ impl PodRecord {
             node: self.node.as_deref(),
             status: self.status(),
             started: self.started(),
+            shared: self.spec.as_ref().map(|spec| (&self.metadata, spec)),
         }
     }
 

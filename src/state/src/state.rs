@@ -251,6 +251,12 @@ impl State {
         }
     }
 
+    /// How many objects were converted to find out whether they can be used.
+    #[cfg(test)]
+    pub(crate) fn n_looked_at(&self) -> usize {
+        self.check.n_looked_at
+    }
+
     /// How many labels, specs, statuses and texts of pods are kept once, those that no pod has any more among them.
     #[cfg(test)]
     pub(crate) fn n_shapes(&self) -> usize {
@@ -514,7 +520,7 @@ impl State {
         let Some(entry) = self.entries.get_mut(key) else { return Touched::default() };
         // Of one that was observed for the first time nothing is known.
         let known = (entry.counted().cloned(), entry.current().cloned());
-        let changed = entry.refresh(key, &self.check, &mut self.shapes);
+        let changed = entry.refresh(key, &mut self.check, &mut self.shapes);
         self.note(key, changed);
         self.refreshed(key, known, changed)
     }

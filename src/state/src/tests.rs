@@ -11,6 +11,7 @@ mod records;
 mod references;
 mod replicas;
 mod spreading;
+mod usable;
 
 const NOW: Time = Time::UNIX_EPOCH;
 

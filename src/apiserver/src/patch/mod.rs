@@ -53,6 +53,14 @@ impl Patch {
         Ok(if is_strategic { Self::Strategic(value) } else { Self::Merge(value) })
     }
 
+    /// The fields of an object that it may change; `None`: any.
+    pub(crate) fn fields(&self) -> Option<Vec<&str>> {
+        let (Self::Merge(Value::Object(fields)) | Self::Strategic(Value::Object(fields))) = self else { return None };
+        let names: Vec<&str> = fields.keys().map(String::as_str).collect();
+        // Directives may be about others.
+        names.iter().all(|name| !name.starts_with('$')).then_some(names)
+    }
+
     /// The object with the patch applied.
     pub(crate) fn apply(&self, object: &Value, typed: Typed<'_>) -> Result<Value> {
         let mut out = object.clone();

@@ -31,6 +31,8 @@ pub(crate) struct WrongType {
 struct Decoder<'p> {
     problems: &'p mut Problems,
     zeros: Zeros,
+    /// The fields of the outermost value that are read, where others are in their form already.
+    only: Option<&'p [&'p str]>,
 }
 
 /// Where a value is: a step from a value around it. Only problems look at it.
@@ -71,8 +73,13 @@ enum Zeros {
 
 /// Brings `value` into the form in which it is stored.
 pub(crate) fn decode(value: &mut Value, typed: Typed<'_>) -> Problems {
+    decode_fields(value, typed, None)
+}
+
+/// The same of an object of which all fields but these have been read before; `None`: none of them.
+pub(crate) fn decode_fields(value: &mut Value, typed: Typed<'_>, only: Option<&[&str]>) -> Problems {
     let mut problems = Problems::default();
-    Decoder { problems: &mut problems, zeros: Zeros::LeftOut }.value(value, typed, None);
+    Decoder { problems: &mut problems, zeros: Zeros::LeftOut, only }.value(value, typed, None);
     problems
 }
 
@@ -80,7 +87,7 @@ pub(crate) fn decode(value: &mut Value, typed: Typed<'_>) -> Problems {
 pub(crate) fn empty(typed: Typed<'_>) -> Value {
     let mut value = Value::Object(Map::new());
     let mut problems = Problems::default();
-    Decoder { problems: &mut problems, zeros: Zeros::Shown }.value(&mut value, typed, None);
+    Decoder { problems: &mut problems, zeros: Zeros::Shown, only: None }.value(&mut value, typed, None);
     value
 }
 
@@ -119,7 +126,11 @@ impl Decoder<'_> {
         let Value::Object(map) = value else { return self.mismatch(value, typed, at) };
         let owner = if typed.name().is_empty() { owner(at) } else { typed.name() };
         let mut gone = Vec::new();
+        let only = self.only.filter(|_| at.is_none());
         for (key, value) in map.iter_mut() {
+            if only.is_some_and(|only| !only.contains(&key.as_str())) {
+                continue;
+            }
             let Some(field) = object.fields.get(key) else {
                 if !object.preserve_unknown {
                     self.problems.unknown.push(path_of(at, key));

@@ -166,7 +166,12 @@ impl Scope<'_> {
 
     /// Checks and completes an object; what is told strictly comes back.
     pub(super) fn form(&self, value: &mut Value) -> Result<Vec<String>, WrongType> {
-        let unknown = into_form(&self.resource, value, Nulls::Go)?;
+        self.form_of(value, None)
+    }
+
+    /// The same of an object of which all fields but these are as they are stored; `None`: any may be another.
+    pub(super) fn form_of(&self, value: &mut Value, changed: Option<&[&str]>) -> Result<Vec<String>, WrongType> {
+        let unknown = fields_into_form(&self.resource, value, changed, Nulls::Go)?;
         Ok(unknown.iter().map(|path| format!("unknown field {path:?}")).collect())
     }
 
@@ -208,12 +213,29 @@ pub(crate) enum Nulls {
 
 /// Brings an object into the form in which it is stored. Gives the unknown fields; an error is one of types.
 pub(crate) fn into_form(resource: &Resource, value: &mut Value, nulls: Nulls) -> Result<Vec<String>, WrongType> {
+    fields_into_form(resource, value, None, nulls)
+}
+
+/// Whether reading an object leaves it as it is.
+fn is_in_form(resource: &Resource, value: &Value) -> bool {
+    let mut read = value.clone();
+    let Problems { unknown, error } = decode::decode(&mut read, resource.typed());
+    unknown.is_empty() && error.is_none() && read == *value
+}
+
+fn fields_into_form(
+    resource: &Resource,
+    value: &mut Value,
+    changed: Option<&[&str]>,
+    nulls: Nulls,
+) -> Result<Vec<String>, WrongType> {
     let unknown = match resource.custom() {
         None => {
-            let Problems { unknown, error } = decode::decode(value, resource.typed());
+            let Problems { unknown, error } = decode::decode_fields(value, resource.typed(), changed);
             if let Some(error) = error {
                 return Err(error);
             }
+            debug_assert!(changed.is_none() || is_in_form(resource, value), "what is stored is in its form");
             defaults::complete(resource, value);
             unknown
         }

@@ -79,7 +79,7 @@ impl Scope<'_> {
                 super::decode::unregistered(kind, version)
             }));
         }
-        let told = self.form(new).map_err(|problem| {
+        let told = self.form_of(new, patch.fields().as_deref()).map_err(|problem| {
             let strategic = matches!(patch, Patch::Strategic(_));
             invalid(if strategic { &problem.converter } else { &problem.json })
         })?;

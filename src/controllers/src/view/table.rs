@@ -1,7 +1,9 @@
 //! Objects of one kind, each in its newest version.
 
 use std::borrow::Borrow;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
+
+use rustc_hash::FxHashSet;
 
 /// How many uids of deleted objects are remembered: a late answer comes within seconds.
 const BURIED: usize = 16_384;
@@ -10,7 +12,7 @@ const BURIED: usize = 16_384;
 #[derive(Debug)]
 pub(crate) struct Table<K, T> {
     objects: BTreeMap<K, Known<T>>,
-    buried: BTreeSet<String>,
+    buried: FxHashSet<String>,
     buried_order: VecDeque<String>,
 }
 
@@ -32,7 +34,7 @@ struct Known<T> {
 
 impl<K, T> Default for Table<K, T> {
     fn default() -> Self {
-        Self { objects: BTreeMap::new(), buried: BTreeSet::new(), buried_order: VecDeque::new() }
+        Self { objects: BTreeMap::new(), buried: FxHashSet::default(), buried_order: VecDeque::new() }
     }
 }
 

@@ -140,6 +140,8 @@ pub struct Live {
     reader: Builder,
     rooms: Rooms,
     pods: KeyedMap<(Sym, Arc<str>), Entry>,
+    /// Nodes and NodeClaims as they were read last, by name: a change of one is about others, too.
+    records: nodes::Records,
     /// By node: pods that name it and are not on it, as it is no capacity or they are nominated to it.
     naming: FxHashMap<Sym, BTreeSet<(Sym, Arc<str>)>>,
     /// By claim: the pods whose volumes stand for it.
@@ -179,6 +181,7 @@ impl Live {
             reader,
             rooms,
             pods: keyed,
+            records: nodes::Records::default(),
             naming: FxHashMap::default(),
             by_claim: FxHashMap::default(),
             by_daemon_set: FxHashMap::default(),

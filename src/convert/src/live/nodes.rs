@@ -6,6 +6,7 @@ use berth_api::{Device, NodeClaim, NodeResourceTopology};
 use berth_model::{Node, SlotId, Sym};
 use k8s_openapi::api::core::v1::Node as Object;
 use k8s_openapi::api::storage::v1::CSINode;
+use rustc_hash::FxHashMap;
 
 use super::{Change, Live, Objects, Patched};
 use crate::builder::Builder;
@@ -28,21 +29,42 @@ enum Unit {
 /// A conversion of everything is needed.
 struct Rebuild;
 
+/// Nodes and NodeClaims as they were read last, those that changed since everything was converted or that a change was about.
+#[derive(Clone, Default)]
+pub(super) struct Records {
+    nodes: FxHashMap<Sym, NodeRecord>,
+    claims: FxHashMap<Sym, NodeClaimRecord>,
+}
+
+/// What was read of an object instead of what was known, which comes back.
+fn swap<T: Clone>(known: &mut FxHashMap<Sym, T>, name: Sym, now: Option<&T>) -> Option<T> {
+    match now {
+        Some(now) => known.insert(name, now.clone()),
+        None => known.remove(&name),
+    }
+}
+
 impl Live {
-    /// A node was created, changed or deleted.
+    /// A node was created, changed or deleted. What it was before is asked for where it was not read lately.
     pub fn node_changed(
         &mut self,
         name: &str,
-        before: Option<&Object>,
+        before: impl FnOnce() -> Option<Object>,
         after: Option<&Object>,
         objects: &impl Objects,
     ) -> Patched {
-        let known = self.read(|reader| Ok((read_node(reader, before)?, read_node(reader, after)?)));
-        let Some((before, after)) = known else { return Patched::NeedsRebuild };
+        let Some(after) = self.read(|reader| read_node(reader, after)) else { return Patched::NeedsRebuild };
+        let name = self.cluster.symbols.intern(name);
+        let before = match swap(&mut self.records.nodes, name, after.as_ref()) {
+            Some(known) => Some(known),
+            None => match self.read(|reader| read_node(reader, before().as_ref())) {
+                Some(before) => before,
+                None => return Patched::NeedsRebuild,
+            },
+        };
         if before == after {
             return Patched::Done;
         }
-        let name = self.cluster.symbols.intern(name);
         let mut around = self.rooms.links.around(name);
         self.rooms.links.set_node(name, after.as_ref());
         around.extend(self.rooms.links.around(name));
@@ -58,12 +80,18 @@ impl Live {
         after: Option<&NodeClaim>,
         objects: &impl Objects,
     ) -> Patched {
-        let known = self.read(|reader| Ok((read_claim(reader, before)?, read_claim(reader, after)?)));
-        let Some((before, after)) = known else { return Patched::NeedsRebuild };
+        let Some(after) = self.read(|reader| read_claim(reader, after)) else { return Patched::NeedsRebuild };
+        let name = self.cluster.symbols.intern(name);
+        let before = match swap(&mut self.records.claims, name, after.as_ref()) {
+            Some(known) => Some(known),
+            None => match self.read(|reader| read_claim(reader, before)) {
+                Some(before) => before,
+                None => return Patched::NeedsRebuild,
+            },
+        };
         if before == after {
             return Patched::Done;
         }
-        let name = self.cluster.symbols.intern(name);
         let mut around = self.rooms.links.around(name);
         self.rooms.links.set_claim(name, after.as_ref());
         around.extend(self.rooms.links.around(name));
@@ -208,11 +236,32 @@ impl Live {
         Patched::Done
     }
 
+    /// The node of a name, read anew only where it was not lately.
+    fn node_of_name(&mut self, name: Sym, text: &str, objects: &impl Objects) -> Result<Option<NodeRecord>, Rebuild> {
+        if let Some(known) = self.records.nodes.get(&name) {
+            return Ok(Some(known.clone()));
+        }
+        let found = self.read(|reader| read_node(reader, objects.node(text).as_ref())).ok_or(Rebuild)?;
+        swap(&mut self.records.nodes, name, found.as_ref());
+        Ok(found)
+    }
+
+    /// The same of a NodeClaim.
+    fn claim_of_name(&mut self, text: &str, objects: &impl Objects) -> Result<Option<NodeClaimRecord>, Rebuild> {
+        let name = self.cluster.symbols.intern(text);
+        if let Some(known) = self.records.claims.get(&name) {
+            return Ok(Some(known.clone()));
+        }
+        let found = self.read(|reader| read_claim(reader, objects.node_claim(text))).ok_or(Rebuild)?;
+        swap(&mut self.records.claims, name, found.as_ref());
+        Ok(found)
+    }
+
     /// What there is of a name, as [`crate::existing::ExistingNodes::new`] has it.
     fn unit(&mut self, name: Sym, objects: &impl Objects) -> Result<Unit, Rebuild> {
         let text = self.cluster.symbols.shared(name);
         let read = |live: &mut Self, claim: &str| {
-            let mut found = live.read(|reader| read_claim(reader, objects.node_claim(claim))).ok_or(Rebuild)?;
+            let mut found = live.claim_of_name(claim, objects)?;
             if let Some(found) = found.as_mut().filter(|found| !found.is_launched) {
                 let symbols = &live.cluster.symbols;
                 let supplies = live.cluster.slots.iter().zip((0..).map(SlotId));
@@ -221,7 +270,7 @@ impl Live {
             }
             Ok(found)
         };
-        let node = self.read(|reader| read_node(reader, objects.node(&text).as_ref())).ok_or(Rebuild)?;
+        let node = self.node_of_name(name, &text, objects)?;
         let (record, is_coming_up, claim, slot) = if let Some(record) = node {
             let claim = self.rooms.links.claim_of(name, &self.cluster.symbols);
             let claim = claim.map(|claim| self.cluster.symbols.shared(claim));

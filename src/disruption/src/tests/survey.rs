@@ -48,6 +48,9 @@ fn a_survey_of_some_nodes_says_of_them_what_that_of_all_says(#[case] counted: Va
         }
         let counts = |survey: &Survey| format!("{:?}", survey.pools["pool"].nodes);
         assert_eq!(counts(&some), counts(&all), "budgets count all nodes");
+        let passed = Options { has_passed_budgets: true, ..options.clone() };
+        let alone = Survey::of_nodes(&state, &names.iter().copied().collect(), &prices, &passed, now());
+        assert_eq!(alone.candidates, some.candidates, "whoever asks no budget needs no other node");
     }
 }
 
