@@ -3,6 +3,7 @@
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Weak};
 
+use berth_model::LabelsId;
 use k8s_openapi::api::core::v1::{PodAffinityTerm, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use rustc_hash::{FxHashMap, FxHasher};
@@ -47,7 +48,7 @@ impl Memo {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Alike {
     pub(crate) draft: u32,
-    pub(crate) labels: u32,
+    pub(crate) labels: LabelsId,
     pub(crate) references: u32,
     pub(crate) owner: Option<u32>,
 }
