@@ -14,13 +14,14 @@ pub(crate) struct KnownKind {
 }
 
 macro_rules! objects {
-    ($($kind:ident($type:ty) in $api_version:literal,)*) => {
+    ($($kind:ident($type:ty) in $api_version:literal,)* ; beside $beside:ident($of_beside:ty) in $version_beside:literal) => {
         /// An object of a kind that planning reads, boxed so that moving it is cheap.
         #[derive(Clone, Debug, PartialEq)]
         #[non_exhaustive]
         #[allow(missing_docs, reason = "each variant is named for its kind")]
         pub enum Object {
             $($kind(Box<$type>),)*
+            $beside(Box<$of_beside>),
         }
 
         impl Object {
@@ -28,6 +29,7 @@ macro_rules! objects {
             pub fn kind(&self) -> &'static str {
                 match self {
                     $(Self::$kind(_) => stringify!($kind),)*
+                    Self::$beside(_) => stringify!($beside),
                 }
             }
 
@@ -38,6 +40,7 @@ macro_rules! objects {
             pub fn to_value(&self) -> serde_json::Result<Value> {
                 match self {
                     $(Self::$kind(object) => serde_json::to_value(object),)*
+                    Self::$beside(object) => serde_json::to_value(object),
                 }
             }
 
@@ -45,6 +48,7 @@ macro_rules! objects {
             pub fn metadata(&self) -> &ObjectMeta {
                 match self {
                     $(Self::$kind(object) => &object.metadata,)*
+                    Self::$beside(object) => &object.metadata,
                 }
             }
         }
@@ -57,6 +61,19 @@ macro_rules! objects {
                 parse: |value| Ok(typed::deserialize::<$type>(value)?.map(Object::from)),
             },)*
         ];
+
+        /// The kind that is read where it is asked for.
+        pub(crate) const BESIDE: KnownKind = KnownKind {
+            api_version: $version_beside,
+            kind: stringify!($beside),
+            parse: |value| Ok(typed::deserialize::<$of_beside>(value)?.map(Object::from)),
+        };
+
+        impl From<$of_beside> for Object {
+            fn from(object: $of_beside) -> Self {
+                Self::$beside(Box::new(object))
+            }
+        }
 
         $(impl From<$type> for Object {
             fn from(object: $type) -> Self {
@@ -105,4 +122,5 @@ objects! {
     EC2NodeClass(berth_api::EC2NodeClass) in "karpenter.k8s.aws/v1",
     NodeClass(berth_api::EksNodeClass) in "eks.amazonaws.com/v1",
     FakeNodeClass(berth_api::FakeNodeClass) in "berth.sh/v1alpha1",
+    ; beside ConfigMap(core::v1::ConfigMap) in "v1"
 }

@@ -57,13 +57,21 @@ pub struct Options {
     /// Parse on rayon's current pool (the default) or, if false, on the calling thread alone. The
     /// result is the same.
     pub parallel: bool,
+    /// Deliver ConfigMaps, too, which are passed over otherwise: a node class may take its instance types from one.
+    pub config_maps: bool,
     /// Read the folders in folders, too; links to folders are not followed.
     pub recursive: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { validate: Validate::default(), max_object_bytes: MAX_OBJECT_BYTES, parallel: true, recursive: false }
+        Self {
+            validate: Validate::default(),
+            max_object_bytes: MAX_OBJECT_BYTES,
+            parallel: true,
+            config_maps: false,
+            recursive: false,
+        }
     }
 }
 

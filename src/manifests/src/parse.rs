@@ -7,7 +7,7 @@ use crate::document::{Document, Format, ListType, Role};
 use crate::error::{ManifestError, Problem};
 use crate::kinds::{self, Disposition};
 use crate::locate::{Position, line_shown, locate};
-use crate::object::Object;
+use crate::object::{BESIDE, Object};
 use crate::options::{Options, Source, Validate};
 use crate::path::shorten;
 use crate::typed::{Misfit, Typed};
@@ -129,6 +129,13 @@ impl Reading<'_> {
         }
         let known = match kinds::dispose(api_version, kind) {
             Ok(Disposition::Read(known)) => known,
+            Ok(Disposition::PassOver { .. })
+                if self.options.config_maps
+                    && (api_version, kind) == (BESIDE.api_version, BESIDE.kind)
+                    && self.config_map(value, source) =>
+            {
+                return Ok(());
+            }
             Ok(Disposition::PassOver { group }) => {
                 self.outcomes.push(Outcome::PassedOver { group, kind: kind.to_owned() });
                 return Ok(());
@@ -170,6 +177,15 @@ impl Reading<'_> {
         }
         self.outcomes.push(Outcome::Object { source: source.clone(), object, warning });
         Ok(())
+    }
+
+    /// Delivers a ConfigMap, if it is one: what is wrong with it is no matter, as most are not needed.
+    fn config_map(&mut self, value: &Value, source: &Source) -> bool {
+        let Ok(typed) = (BESIDE.parse)(value) else { return false };
+        let mut object = typed.object;
+        check::complete(&mut object, source);
+        self.outcomes.push(Outcome::Object { source: source.clone(), object, warning: None });
+        true
     }
 
     /// What does not fit its type, and what is wrong with the rest of the object.

@@ -40,13 +40,14 @@ const TURN: usize = 64;
 const APPLIER: &str = "sandbox";
 
 /// What must be there before what refers to it.
-const FIRST: [&str; 9] = [
+const FIRST: [&str; 10] = [
     "Namespace",
     "LimitRange",
     "ResourceQuota",
     "PriorityClass",
     "RuntimeClass",
     "StorageClass",
+    "ConfigMap",
     "FakeNodeClass",
     "FakeCapacityReservation",
     "NodePool",

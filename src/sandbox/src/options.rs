@@ -1,5 +1,6 @@
 //! What a sandbox is started with.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -84,10 +85,17 @@ pub fn read_inputs(
     let mut objects = Vec::new();
     let mut manifests = berth_manifests::Options::default();
     manifests.validate = validate;
-    let summary = berth_manifests::read(inputs, &manifests, |_, object| {
+    manifests.config_maps = true;
+    let mut summary = berth_manifests::read(inputs, &manifests, |_, object| {
         objects.push(object);
         Ok::<(), SandboxError>(())
     })?;
+    let before = objects.len();
+    keep_catalogues(&mut objects);
+    if let Some(dropped @ 1..) = before.checked_sub(objects.len()) {
+        let count = summary.skipped.entry((String::new(), "ConfigMap".to_owned())).or_default();
+        *count += u64::try_from(dropped).unwrap_or_default();
+    }
     size::check(&objects)?;
     let mut warnings: Vec<String> = summary.warnings.iter().map(ToString::to_string).collect();
     for ((group, kind), count) in &summary.skipped {
@@ -105,4 +113,22 @@ pub fn read_inputs(
         }
     };
     Ok((objects, catalogue, warnings))
+}
+
+/// Takes out the ConfigMaps from which no node class takes its instance types.
+fn keep_catalogues(objects: &mut Vec<Object>) {
+    let mut wanted = BTreeSet::new();
+    for object in &*objects {
+        if let Object::FakeNodeClass(class) = object
+            && let Some(reference) = &class.spec.instance_types
+        {
+            wanted.insert((reference.namespace.clone(), reference.name.clone()));
+        }
+    }
+    objects.retain(|object| {
+        let metadata = object.metadata();
+        let namespace = metadata.namespace.as_deref().unwrap_or("default");
+        let name = metadata.name.as_deref().unwrap_or_default();
+        !matches!(object, Object::ConfigMap(_)) || wanted.contains(&(namespace.to_owned(), name.to_owned()))
+    });
 }

@@ -10,7 +10,7 @@ use kube_cel::cel::{Context, Value as LibraryValue};
 use regex::Regex;
 
 use super::compile::{Node, of_binary, of_match};
-use super::estimate::{Estimate, Size, TRAVERSAL, Ty, of_library, pattern_cost, scaled, spent_in_library};
+use super::estimate::{Estimate, Place, Size, TRAVERSAL, Ty, of_library, pattern_cost, scaled, spent_in_library};
 use super::time::{duration_text, parse_duration, parse_timestamp, part_of_duration, part_of_instant};
 use super::types::Kind;
 use super::value::Val;
@@ -150,7 +150,7 @@ pub(super) fn compile<'t>(
         ("type", false, 1) => (Call::TypeOf, Estimate::of(1, Ty::Any)),
         ("dyn", false, 1) => {
             let of = first.cloned().unwrap_or_else(|| Estimate::of(1, Ty::Any));
-            (Call::Dyn, Estimate { cost: 1, ty: Ty::Any, ..of })
+            (Call::Dyn, Estimate { cost: 1, ty: Ty::Any, place: Place::Computed, ..of })
         }
         ("optional.none", false, 0) => (Call::OptionalNone, Estimate::of(1, Ty::Optional(Box::new(Ty::Any)))),
         ("optional.of" | "optional.ofNonZeroValue", false, 1) => {

@@ -7,7 +7,7 @@ use regex::Regex;
 use rustc_hash::FxHashSet;
 
 use super::calls::Call;
-use super::estimate::{Estimate, NEW_LIST, NEW_MAP, PATTERN, Size, TRAVERSAL, Ty};
+use super::estimate::{Estimate, NEW_LIST, NEW_MAP, PATTERN, Place, Size, TRAVERSAL, Ty};
 use super::types::{Kind, Type};
 use super::value::Val;
 
@@ -86,6 +86,8 @@ pub(super) enum What {
 pub(super) struct Compiler<'t> {
     /// Variables in their order in the frame.
     scope: Vec<(String, Estimate<'t>)>,
+    /// The type of `self`.
+    root: &'t Type,
     pub(super) uses_old_self: bool,
 }
 
@@ -99,13 +101,13 @@ const MAX_DEPTH: usize = 200;
 impl<'t> Compiler<'t> {
     /// With `self` and `oldSelf` of a type; `oldSelf` may be optional.
     pub(super) fn new(ty: &'t Type, is_old_optional: bool) -> Self {
-        let own = Estimate::declared(1, ty);
+        let own = Estimate::root(ty);
         let old = if is_old_optional {
             Estimate { ty: Ty::Optional(Box::new(Ty::Declared(ty))), ..own.clone() }
         } else {
             own.clone()
         };
-        Self { scope: vec![("self".to_owned(), own), ("oldSelf".to_owned(), old)], uses_old_self: false }
+        Self { scope: vec![("self".to_owned(), own), ("oldSelf".to_owned(), old)], root: ty, uses_old_self: false }
     }
 
     /// Compiles an expression that gives a value of a kind.
@@ -188,7 +190,7 @@ impl<'t> Compiler<'t> {
 
     fn select(&mut self, select: &SelectExpr, depth: usize) -> Compiled<'t> {
         let (operand, of) = self.expression(&select.operand, depth)?;
-        let found = field(&of, &select.field)?;
+        let found = field(&of, &select.field, self.root)?;
         let name = select.field.as_str().into();
         if select.test {
             return Ok((Node::Has(Box::new(operand), name), Estimate::bool(of.cost)));
@@ -247,7 +249,7 @@ impl<'t> Compiler<'t> {
             (operators::OPT_SELECT, None, [operand, IdedExpr { expr: Expr::Literal(name), .. }]) => {
                 let LiteralValue::String(name) = name else { return Err(undeclared("?.")) };
                 let (operand, of) = self.expression(operand, depth)?;
-                let found = field(&of, name.inner())?;
+                let found = field(&of, name.inner(), self.root)?;
                 let ty = Ty::Optional(Box::new(found.ty));
                 let estimate = Estimate { cost: of.cost.saturating_add(1), ty, ..found };
                 (Node::OptionalSelect(Box::new(operand), name.inner().into()), estimate)
@@ -255,7 +257,9 @@ impl<'t> Compiler<'t> {
             (operators::INDEX | operators::OPT_INDEX, None, [operand, index]) => {
                 let ((operand, of), (index, of_index)) =
                     (self.expression(operand, depth)?, self.expression(index, depth)?);
-                let (_, element) = of.iterated();
+                let (_, element) = of.iterated(self.root);
+                // What a literal holds is known better than what is declared.
+                let element = Estimate { size: of.entry.map(|(_, item)| item).or(element.size), ..element };
                 let cost = of.cost.saturating_add(of_index.cost).saturating_add(1);
                 let both = Box::new((operand, index));
                 if name == operators::INDEX {
@@ -271,7 +275,10 @@ impl<'t> Compiler<'t> {
                 // The empty range of the macro that it stands for.
                 let cost = of_value.cost.saturating_add(NEW_LIST);
                 let (body, of_body) = self.with(&[(name, of_value)], |within| within.expression(body, depth))?;
-                (Node::Bind(Box::new((value, body))), Estimate { cost: of_body.cost.saturating_add(cost), ..of_body })
+                (
+                    Node::Bind(Box::new((value, body))),
+                    Estimate { cost: of_body.cost.saturating_add(cost), place: Place::Computed, ..of_body },
+                )
             }
             ("optMap" | "optFlatMap", Some(target), [name, body]) => {
                 let variable = simple_name(name)?;
@@ -334,7 +341,7 @@ impl<'t> Compiler<'t> {
         if of_range.ty.kind().is_some_and(|kind| !matches!(kind, Kind::List | Kind::Map | Kind::Object)) {
             return Err("expression of a type that is no list and no map cannot be the range of a macro".to_owned());
         }
-        let (key, value) = of_range.iterated();
+        let (key, value) = of_range.iterated(self.root);
         let is_pair = variables.len() == 2;
         let is_list = of_range.ty.kind() == Some(Kind::List);
         let element_key = key.clone();
@@ -448,23 +455,24 @@ fn literal<'t>(literal: &LiteralValue) -> (Node, Estimate<'t>) {
 }
 
 /// A field of what an expression gives; that there is none is an error where that is known.
-fn field<'t>(of: &Estimate<'t>, name: &str) -> Result<Estimate<'t>, String> {
+fn field<'t>(of: &Estimate<'t>, name: &str, root: &'t Type) -> Result<Estimate<'t>, String> {
     let ty = match &of.ty {
         Ty::Optional(inner) => inner,
         ty => ty,
     };
+    // An entry of a map that is selected is no declared field, as there.
+    let place = of.place.step(root, |ty| ty.fields.get(name).map(|field| &field.ty));
     match ty {
         Ty::Declared(ty) if ty.kind == Kind::Object => {
             let field = ty.fields.get(name).ok_or_else(|| format!("undefined field '{name}'"))?;
-            Ok(of.part(&field.ty))
+            Ok(Estimate::part(Ty::Declared(&field.ty), place))
         }
-        // There, an entry that is selected is not on a path.
-        Ty::Declared(Type { kind: Kind::Map, element: Some(element), .. }) => {
-            Ok(Estimate::of(0, Ty::Any).part(element))
+        Ty::Declared(Type { kind: Kind::Map, element: Some(value), .. }) => {
+            Ok(Estimate::part(Ty::Declared(value), place))
         }
-        Ty::Map(value) => Ok(Estimate { size: of.entry.map(|(_, value)| value), ..Estimate::of(0, (**value).clone()) }),
+        Ty::Map(value) => Ok(Estimate::part((**value).clone(), place)),
         ty => match ty.kind() {
-            None => Ok(Estimate::of(0, Ty::Any)),
+            None => Ok(Estimate::part(Ty::Any, place)),
             Some(_) => Err(format!("type does not support field selection of '{name}'")),
         },
     }
@@ -506,9 +514,8 @@ pub(super) fn of_binary<'t>(name: &str, a: &Estimate<'t>, b: &Estimate<'t>) -> O
                 (Some(kind), _) => Ty::Simple(kind),
                 (None, _) => b.ty.kind().map_or(Ty::Any, Ty::Simple),
             };
-            let of_list = |estimate: &Estimate<'t>| {
-                estimate.entry.or_else(|| Some((Size::exactly(1), estimate.iterated().1.size?)))
-            };
+            let of_list =
+                |estimate: &Estimate<'t>| estimate.entry.or_else(|| Some((Size::exactly(1), estimate.item_size()?)));
             let entry = of_list(a).filter(|_| is_list).zip(of_list(b)).map(|(a, b)| (a.0.or(b.0), a.1.or(b.1)));
             Estimate { entry, ..Estimate::sized(cost, ty, size) }
         }

@@ -27,10 +27,19 @@ pub(super) struct Estimate<'t> {
     /// The size of its value, where anything bounds it.
     pub(super) size: Option<Size>,
     pub(super) ty: Ty<'t>,
-    /// Whether a path of declared fields leads to it, without which nothing declared bounds its size, as there.
-    pub(super) is_on_path: bool,
+    pub(super) place: Place<'t>,
     /// Of literal lists and maps: the sizes of keys and values.
     pub(super) entry: Option<(Size, Size)>,
+}
+
+/// Where in the declared object the size of a value is looked up.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Place<'t> {
+    /// Nowhere: the value is computed. What is taken out of it is looked up at the root, as there.
+    Computed,
+    At(&'t Type),
+    /// A path that leads to nothing declared.
+    Lost,
 }
 
 /// The type of an expression.
@@ -83,6 +92,27 @@ pub(super) fn scaled(size: u64, factor: f64) -> u64 {
     product as u64
 }
 
+// === impl Place ===
+
+impl<'t> Place<'t> {
+    /// One step further: to a field, or to what iterating gives.
+    pub(super) fn step(self, root: &'t Type, next: impl FnOnce(&'t Type) -> Option<&'t Type>) -> Self {
+        match self {
+            Place::Computed => Place::At(root),
+            Place::At(ty) => next(ty).map_or(Place::Lost, Place::At),
+            Place::Lost => Place::Lost,
+        }
+    }
+
+    /// How large a value here is, where that is declared.
+    fn size(self) -> Option<Size> {
+        match self {
+            Place::At(ty) => Some(Size { min: 0, max: ty.max_elements }),
+            Place::Computed | Place::Lost => None,
+        }
+    }
+}
+
 // === impl Ty ===
 
 impl<'t> Ty<'t> {
@@ -124,55 +154,61 @@ impl<'t> Estimate<'t> {
     /// A value of a type that no path leads to.
     pub(super) fn of(cost: u64, ty: Ty<'t>) -> Self {
         let size = ty.is_scalar().then_some(Size::exactly(1));
-        Self { cost, size, ty, is_on_path: false, entry: None }
+        Self { cost, size, ty, place: Place::Computed, entry: None }
     }
 
     pub(super) fn bool(cost: u64) -> Self {
         Self::of(cost, Ty::Simple(Kind::Bool))
     }
 
-    /// A part of the object.
-    pub(super) fn declared(cost: u64, ty: &'t Type) -> Self {
-        Self {
-            cost,
-            size: Some(Size { min: 0, max: ty.max_elements }),
-            ty: Ty::Declared(ty),
-            is_on_path: true,
-            entry: None,
-        }
+    /// The object.
+    pub(super) fn root(ty: &'t Type) -> Self {
+        Self::part(Ty::Declared(ty), Place::At(ty))
+    }
+
+    /// A value of a type that is taken out of another, and where its size is looked up.
+    pub(super) fn part(ty: Ty<'t>, place: Place<'t>) -> Self {
+        let kind = match ty {
+            Ty::Declared(declared) => Ty::Simple(declared.kind),
+            ref ty => ty.clone(),
+        };
+        let size = place.size().or_else(|| Self::of(0, kind).size);
+        Self { size, place, ..Self::of(0, ty) }
     }
 
     pub(super) fn sized(cost: u64, ty: Ty<'t>, size: Size) -> Self {
-        Self { cost, size: Some(size), ty, is_on_path: false, entry: None }
+        Self { cost, size: Some(size), ty, place: Place::Computed, entry: None }
     }
 
     pub(super) fn size_or_unknown(&self) -> Size {
         self.size.unwrap_or(Size::UNKNOWN)
     }
 
-    /// A part of the object where this is one, and else a value of a declared type.
-    pub(super) fn part(&self, ty: &'t Type) -> Self {
-        if self.is_on_path {
-            return Self::declared(0, ty);
-        }
-        let kind = Ty::Simple(ty.kind);
-        Self { size: Self::of(0, kind).size, ..Self::of(0, Ty::Declared(ty)) }
+    /// What iterating gives: the items of a list or the keys of a map; in pairs, indexes or keys with values.
+    pub(super) fn iterated(&self, root: &'t Type) -> (Self, Self) {
+        let is_list = self.ty.kind() == Some(Kind::List);
+        let sized = |part: Self, entry: Option<Size>| Self { size: part.size.or(entry), ..part };
+        let value = Self::part(self.ty.element(), self.place.step(root, |ty| ty.element.as_deref()));
+        let value = sized(value, self.entry.map(|(_, value)| value));
+        let of_key = match &self.ty {
+            _ if is_list => Ty::Simple(Kind::Int),
+            Ty::Declared(_) => Ty::Simple(Kind::String),
+            _ => Ty::Any,
+        };
+        let key = match self.place {
+            // Keys of declared maps count for nothing, as there.
+            Place::At(ty) if ty.kind == Kind::Map => Self::sized(0, of_key, Size::exactly(0)),
+            place => Self::part(of_key, place.step(root, |_| None)),
+        };
+        (sized(key, self.entry.map(|(key, _)| key)), value)
     }
 
-    /// What iterating gives: the items of a list or the keys of a map; in pairs, indexes or keys with values.
-    pub(super) fn iterated(&self) -> (Self, Self) {
-        let is_list = self.ty.kind() == Some(Kind::List);
-        let value = match self.ty.element() {
-            Ty::Declared(ty) => self.part(ty),
-            ty => Self { size: self.entry.map(|(_, value)| value), ..Self::of(0, ty) },
-        };
-        let key = match (&self.ty, is_list) {
-            (_, true) => Self::of(0, Ty::Simple(Kind::Int)),
-            // Keys of declared maps count for nothing, as there.
-            (Ty::Declared(_), false) => Self::sized(0, Ty::Simple(Kind::String), Size::exactly(0)),
-            (_, false) => Self { size: self.entry.map(|(key, _)| key), ..Self::of(0, Ty::Any) },
-        };
-        (key, value)
+    /// The size of the items of a list.
+    pub(super) fn item_size(&self) -> Option<Size> {
+        match self.place {
+            Place::At(ty) => Some(Size { min: 0, max: ty.element.as_ref()?.max_elements }),
+            Place::Computed | Place::Lost => self.entry.map(|(_, item)| item),
+        }
     }
 }
 
@@ -192,8 +228,8 @@ pub(super) fn of_library<'t>(name: &str, target: Option<&Estimate<'t>>, args: &[
                 let element = of.element();
                 let each = match element.kind() {
                     Some(Kind::String | Kind::Bytes) => {
-                        let (_, item) = target.map(Estimate::iterated)?;
-                        item.size_or_unknown().traversed(TRAVERSAL).saturating_add(1)
+                        let item = target.and_then(Estimate::item_size);
+                        item.unwrap_or(Size::UNKNOWN).traversed(TRAVERSAL).saturating_add(1)
                     }
                     _ => 1,
                 };
@@ -230,7 +266,7 @@ pub(super) fn of_library<'t>(name: &str, target: Option<&Estimate<'t>>, args: &[
             Estimate::sized(own.traversed(2.0 * TRAVERSAL), Ty::List(Box::new(text)), Size { min: 0, max: own.max })
         }
         "join" => {
-            let item = target.map_or(Size::UNKNOWN, |target| target.iterated().1.size_or_unknown());
+            let item = target.and_then(Estimate::item_size).unwrap_or(Size::UNKNOWN);
             let separators = Size { min: own.min.saturating_sub(1), max: own.max.saturating_sub(1) };
             let between = if args.is_empty() { Size::exactly(0) } else { first.times(separators) };
             let sum = own.times(item).plus(between);

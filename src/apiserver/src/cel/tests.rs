@@ -269,3 +269,19 @@ fn estimates_are_those_of_the_real_server(
     }
     assert_eq!(estimate(&schema(Some(bound))), bounded, "{rule} of at most {bound}");
 }
+
+/// As in kube-apiserver: what is taken out of a computed value is held to be as large as `self`, and an object has no size.
+/// The second is a rule of Istio.
+#[rstest]
+#[case("(has(self.tags) ? self.tags : []).exists(k, k.contains('/'))")]
+#[case(
+    "!((has(self.tags) ? self.tags : []).exists(k, k.contains('/')) && !((has(self.name) ? self.name : 'a') in ['a']))"
+)]
+#[case("(has(self.tags) ? self.tags : [])[0].contains('/')")]
+fn what_is_taken_out_of_a_computed_list_is_as_large_as_self(#[case] rule: &str) {
+    let mut causes = Vec::new();
+    let mut schema = with_rule(schema(), rule);
+    schema["properties"]["tags"] = list(texts(Some(64)), Some(256));
+    check_schema(&schema, "s", &mut causes);
+    assert_eq!(causes, [], "{rule}");
+}
