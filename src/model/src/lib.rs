@@ -55,7 +55,7 @@ pub use reservation::{
 pub use resources::{ResourceId, ResourceNames, Resources};
 pub use room::{Holding, NodeRoom, Room};
 pub use shared::Shared;
-pub use snapshot::{Bin, HostCounts, Mark, NodeEdit, NodeState, Site, Snapshot, host_allowance};
+pub use snapshot::{Bin, HostCounts, Mark, NodeEdit, NodeState, Site, Snapshot, host_allowance, host_allowance_above};
 pub use symbol::{Sym, Symbols};
 pub use taint::{Effect, Taint, Toleration, TolerationOperator, first_untolerated};
 pub use units::{

@@ -32,6 +32,15 @@ impl Tables<'_> {
 }
 
 impl Ledger {
+    /// Forgets the domains that only nodes of this plan have.
+    pub(crate) fn forget_domains(&mut self, domains: &mut KnownDomains) {
+        if !self.chosen.is_empty() || !self.beyond.is_empty() {
+            self.chosen.clear();
+            self.beyond.clear();
+            domains.forget();
+        }
+    }
+
     /// Notes the domains that planned nodes have and no NodePool names. Whether some were not known yet.
     pub(crate) fn note_chosen(&mut self, tables: &Tables<'_>) -> bool {
         let mut keys: Vec<Sym> = tables.universe.counters.iter().map(|counter| counter.key).collect();
@@ -52,6 +61,27 @@ impl Ledger {
             }
         }
         self.chosen.len() > before
+    }
+}
+
+impl World<'_> {
+    /// Domains that nodes of this plan make count, where volumes of the pods that are spread cannot be, and that are not
+    /// counted yet: see [`Ledger::beyond`].
+    pub(crate) fn uncounted(self, domains: &mut KnownDomains) -> Vec<(CounterId, Sym)> {
+        let mut found = Vec::new();
+        for &counter in &self.tables.volume_counters {
+            let Some(key) = self.tables.universe.counter(counter).map(|counter| counter.key) else { continue };
+            let known = domains.of(self, counter);
+            for bin in self.ledger.state.bins().iter().filter(|bin| bin.nodes > 0) {
+                let table = self.tables.table(bin.pool);
+                let value = bin.domain(key).or_else(|| self.tables.value_on(table, &bin.open, bin.planned, key));
+                let Some(value) = value.filter(|value| !known.contains(value)) else { continue };
+                if !found.contains(&(counter, value)) && self.tables.counts_on(bin, counter) {
+                    found.push((counter, value));
+                }
+            }
+        }
+        found
     }
 }
 
@@ -107,6 +137,8 @@ impl KnownDomains {
             };
             found.extend(world.ledger.chosen.iter().filter(is_chosen).map(|chosen| chosen.value));
         }
+        let beyond = world.ledger.beyond.iter().filter(|(of, _)| *of == counter);
+        found.extend(beyond.map(|(_, value)| *value));
         found.sort_by_key(|&sym| world.tables.cluster.symbols.text(sym));
         found.dedup();
         let domains: Rc<[Sym]> = Rc::from(found);

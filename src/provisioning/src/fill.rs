@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use berth_model::PoolId;
+use berth_model::{Constraint, CounterId, PoolId};
 
 use crate::caches::Caches;
 use crate::ledger::Ledger;
@@ -13,6 +13,58 @@ use crate::tables::PoolColumn;
 impl Packing<'_, '_> {
     /// Places up to `count` pods of a demand where `pins` allow; returns how many.
     pub(crate) fn fill(
+        &self,
+        ledger: &mut Ledger,
+        caches: &mut Caches<'_>,
+        prepared: &Prepared<'_>,
+        count: u32,
+        pins: &Pins,
+    ) -> u32 {
+        let placed = self.fill_once(ledger, caches, prepared, count, pins);
+        // A claim that one pod uses alone was asked for already.
+        if placed == count || !prepared.spec.volumes.exclusive_claims.is_empty() {
+            return placed;
+        }
+        let spreads: Vec<Constraint> =
+            prepared.demand.host.iter().filter(|one| matches!(one, Constraint::Spread { .. })).copied().collect();
+        if spreads.is_empty() {
+            return placed;
+        }
+        let more = self.fill_level_by_level(ledger, &spreads, count - placed, |ledger, left| {
+            self.fill_once(ledger, caches, prepared, left, pins)
+        });
+        placed + more
+    }
+
+    // Spreads over host names for which no further host may come: the least count is that of the hosts that there are and
+    // that are planned, and rises as these are filled.
+    fn fill_level_by_level(
+        &self,
+        ledger: &mut Ledger,
+        spreads: &[Constraint],
+        count: u32,
+        mut fill: impl FnMut(&mut Ledger, u32) -> u32,
+    ) -> u32 {
+        let mut placed = 0;
+        while placed < count {
+            let floors = spreads.iter().map(|spread| self.world(ledger).host_floor(spread));
+            let floors: Vec<(CounterId, u32)> = floors.filter(|(_, least)| *least > 0).collect();
+            if floors == ledger.host_floors {
+                break;
+            }
+            ledger.host_floors = floors;
+            let more = fill(ledger, count - placed);
+            if more == 0 {
+                break;
+            }
+            ledger.tally.counts_on_no_host = true;
+            placed += more;
+        }
+        ledger.host_floors.clear();
+        placed
+    }
+
+    fn fill_once(
         &self,
         ledger: &mut Ledger,
         caches: &mut Caches<'_>,

@@ -1,6 +1,6 @@
 //! Pods onto nodes that exist, which say themselves whether they take them: see [`berth_scheduling::NodeFit`].
 
-use berth_model::{ClassId, CounterId, MemberKind, Reservation, host_allowance};
+use berth_model::{ClassId, MemberKind, Reservation};
 use berth_scheduling::reservation::may_share;
 
 use crate::ledger::Ledger;
@@ -36,8 +36,7 @@ impl World<'_> {
         if spec.excludes_its_like() {
             pods = pods.min(1);
         }
-        let first = |counter: CounterId| self.ledger.state.total(counter) == 0;
-        pods.min(host_allowance(&state.host_counts, &scope.host, first))
+        pods.min(self.allowance_on_host(&state.host_counts, scope))
     }
 
     // Whether a Reservation may be on a node with those that this plan puts there; with the others it is asked elsewhere.

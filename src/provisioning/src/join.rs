@@ -1,6 +1,6 @@
 //! What a bin becomes when pods join it.
 
-use berth_model::{Bin, ColumnId, ColumnTable, CounterId, PoolId, Requirements, Resources, Sym, host_allowance};
+use berth_model::{Bin, ColumnId, ColumnTable, CounterId, PoolId, Requirements, Resources, Sym};
 use berth_scheduling::{Passage, filter};
 use fixedbitset::FixedBitSet;
 use smallvec::SmallVec;
@@ -53,8 +53,8 @@ impl Tables<'_> {
         }
     }
 
-    // The ways in which a pool's nodes pass a counter's node filter; `None` where it has none.
-    fn passages(&self, counter: CounterId, pool: PoolId) -> Option<&[Passage]> {
+    /// The ways in which a pool's nodes pass a counter's node filter; `None` where it has none.
+    pub(crate) fn passages(&self, counter: CounterId, pool: PoolId) -> Option<&[Passage]> {
         let filter = self.universe.counter(counter)?.filter?;
         self.passages.get(filter as usize)?.get(pool.index()).map(Vec::as_slice)
     }
@@ -97,8 +97,7 @@ impl World<'_> {
         {
             return 0;
         }
-        let first = |counter: CounterId| self.ledger.state.total(counter) == 0;
-        let hosts = host_allowance(&bin.host_counts, &scope.host, first);
+        let hosts = self.allowance_on_host(&bin.host_counts, scope);
         if spec.excludes_its_like() { hosts.min(1) } else { hosts }
     }
 

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use berth_model::{Cluster, ColumnId, ColumnTable, Counter, NodeFilter, NodePool, Sym, Universe};
+use berth_model::{
+    Cluster, ColumnId, ColumnTable, Constraint, Counter, CounterId, NodeFilter, NodePool, Sym, Universe,
+};
 use berth_scheduling::Passage;
 use fixedbitset::FixedBitSet;
 
@@ -30,6 +32,22 @@ pub(crate) fn launch_filters(universe: &Universe) -> Vec<Vec<u32>> {
         None => counter.filter.into_iter().collect(),
     };
     universe.counters.iter().map(of_counter).collect()
+}
+
+/// The counters of spreads that keep pending pods out of domains, but for host names, where volumes limit the domains that nodes are
+/// launched in.
+pub(crate) fn counters_with_volumes(cluster: &Cluster, universe: &Universe) -> Vec<CounterId> {
+    let has_volumes = |id: &CounterId| {
+        let counter = universe.counter(*id).filter(|counter| counter.key != cluster.well_known.hostname);
+        let filter = counter.and_then(|counter| universe.filters.get(counter.filter? as usize));
+        filter.is_some_and(|filter| !filter.places.is_empty())
+    };
+    let pending = universe.classes.iter().filter(|class| class.count > 0);
+    let spreads = pending.flat_map(|class| &class.required).filter(|one| matches!(one, Constraint::Spread { .. }));
+    let mut counters: Vec<CounterId> = spreads.map(Constraint::counter).filter(has_volumes).collect();
+    counters.sort_unstable();
+    counters.dedup();
+    counters
 }
 
 /// The values of a label that nodes of a table have which pass a filter and could be launched.

@@ -1,7 +1,7 @@
 //! What a packing changes: nodes and counts, what shares are of, and who was placed. The snapshot rolls back to a mark; who
 //! undoes a packing puts the tally back with it.
 
-use berth_model::{ClassId, PoolId, Resources, Snapshot, Sym};
+use berth_model::{ClassId, CounterId, PoolId, Resources, Snapshot, Sym};
 use rustc_hash::FxHashMap;
 
 use crate::share_tally::SharesTaken;
@@ -17,6 +17,12 @@ pub(crate) struct Ledger {
     pub(crate) remaining: Resources,
     /// Domains that only nodes of this plan have.
     pub(crate) chosen: Vec<Chosen>,
+    /// By counter: domains where volumes of the pods that it spreads cannot be, and where this plan has nodes for others.
+    /// Once such a node is there, the spread counts its domain.
+    pub(crate) beyond: Vec<(CounterId, Sym)>,
+    /// By counter over host names: the least count of the hosts that there are and that are planned, while pods are placed
+    /// for which no further host may come; 0 for others.
+    pub(crate) host_floors: Vec<(CounterId, u32)>,
     /// What this packing placed and left.
     pub(crate) tally: Tally,
 }
@@ -47,6 +53,8 @@ pub(crate) struct Tally {
     pub(crate) placed_as: FxHashMap<ClassId, Option<PlacedAs>>,
     /// Preferences given up, over all pods placed.
     pub(crate) relaxations: u64,
+    /// Whether some spread over host names counted on no further host, see [`Ledger::host_floors`].
+    pub(crate) counts_on_no_host: bool,
 }
 
 // === impl Ledger ===
@@ -59,6 +67,8 @@ impl Ledger {
             shares: SharesTaken::default(),
             remaining: Resources::new(),
             chosen: Vec::new(),
+            beyond: Vec::new(),
+            host_floors: Vec::new(),
             tally: Tally::default(),
         }
     }

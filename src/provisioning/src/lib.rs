@@ -29,6 +29,7 @@ mod floor;
 mod frontier;
 mod given_back;
 mod home;
+mod hosts;
 mod join;
 mod launch_domains;
 mod launchable;

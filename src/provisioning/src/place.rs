@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use berth_model::{ColumnId, Constraint, Money, Sym};
+use berth_model::{ColumnId, Constraint, CounterId, Money, Sym};
 use berth_scheduling::topology::Domains;
 
 use crate::caches::Caches;
@@ -89,11 +89,46 @@ impl Packing<'_, '_> {
         count: u32,
     ) -> u32 {
         match prepared.demand.keyed.len() {
+            0 if self.strategy.joins_volumes => self.place_beside_volumes(ledger, caches, prepared, count),
             0 if self.strategy.splits_evenly => self.place_evenly(ledger, caches, prepared, count),
             0 => self.fill(ledger, caches, prepared, count, &[]),
             1 => self.place_on_key(ledger, caches, prepared, count),
             _ => self.place_on_keys(ledger, caches, prepared, count),
         }
+    }
+
+    // Pods that may be in any domain: first to those where volumes of all spread pods can be, the cheapest first.
+    fn place_beside_volumes(
+        &self,
+        ledger: &mut Ledger,
+        caches: &mut Caches<'_>,
+        prepared: &Prepared<'_>,
+        count: u32,
+    ) -> u32 {
+        let key_of = |&counter: &CounterId| self.tables.universe.counter(counter).map(|known| known.key);
+        let Some(key) = self.tables.volume_counters.first().and_then(key_of) else {
+            return self.fill(ledger, caches, prepared, count, &[]);
+        };
+        let mut names: Option<Vec<Sym>> = None;
+        for &counter in self.tables.volume_counters.iter().filter(|counter| key_of(counter) == Some(key)) {
+            let known = caches.domains.of(self.world(ledger), counter);
+            let is_beyond = |name: &Sym| ledger.beyond.contains(&(counter, *name));
+            let is_for_volumes = |name: &Sym| known.contains(name) && !is_beyond(name);
+            match &mut names {
+                Some(names) => names.retain(is_for_volumes),
+                None => names = Some(known.iter().copied().filter(is_for_volumes).collect()),
+            }
+        }
+        let mut names = names.unwrap_or_default();
+        names.sort_by_cached_key(|&name| self.world(ledger).rank(prepared, &[(key, name)]));
+        let mut placed = 0;
+        for name in names {
+            placed += self.fill(ledger, caches, prepared, count - placed, &[(key, name)]);
+            if placed == count {
+                return placed;
+            }
+        }
+        placed + self.fill(ledger, caches, prepared, count - placed, &[])
     }
 
     // One topology key: shares pods out in bulk. Where a domain cannot take its share, everything is undone and

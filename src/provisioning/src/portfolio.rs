@@ -128,6 +128,7 @@ pub(crate) fn pack_anew<'a>(
         let score = score::score(tables, ledger, caches);
         (if with_left { score.left < before.left } else { score < before })
             && World::new(tables, ledger).keeps_shares()
+            && World::new(tables, ledger).uncounted(&mut caches.domains).is_empty()
             && tables.pools().all(|pool| World::new(tables, ledger).keeps_lists(&mut caches.listings, pool))
     };
     if !is_better {
@@ -226,30 +227,38 @@ fn pack_by_best_strategy<'a>(tables: &Tables<'a>, ledger: &mut Ledger, caches: &
         ]
     };
     let sparing = tables.sparing_strategies(budget, n_classes);
-    if strategies.len() == 1 && even.is_empty() && sparing.is_empty() {
+    let beside_volumes = if tables.volume_counters.is_empty() {
+        Vec::new()
+    } else {
+        let beside = Strategy { joins_volumes: true, ..base };
+        vec![beside, Strategy { topology_first: true, ..beside }]
+    };
+    if strategies.len() == 1 && even.is_empty() && sparing.is_empty() && beside_volumes.is_empty() {
         Packing { tables, strategy: base }.pack(ledger, caches);
         return;
     }
     let start = ledger.state.mark();
     let mut best: Option<(Score, Strategy)> = None;
-    let (mut current, mut leaves_out) = (Strategy::default(), true);
-    for strategy in strategies.into_iter().chain(even).chain(sparing) {
+    let (mut current, mut leaves_out, mut goes_beyond) = (Strategy::default(), true, false);
+    for strategy in strategies.into_iter().chain(beside_volumes).chain(even).chain(sparing) {
         if strategy.spares_limits && !leaves_out {
             break;
         }
-        if strategy.splits_evenly && best.as_ref().is_some_and(|(score, _)| score.left.values().all(|left| *left == 0))
-        {
+        let is_for_left = strategy.splits_evenly || strategy.joins_volumes;
+        let places_all = best.as_ref().is_some_and(|(score, _)| score.left.values().all(|left| *left == 0));
+        if (is_for_left && places_all) || (strategy.joins_volumes && !goes_beyond) {
             continue;
         }
         ledger.state.rollback(start);
         Packing { tables, strategy }.pack(ledger, caches);
         current = strategy;
+        goes_beyond |= !ledger.beyond.is_empty();
         // No more is to be won once one packing leaves out none for limits.
         leaves_out = leaves_out && World::new(tables, ledger).limits_leave_out();
         let score = score::score(tables, ledger, caches);
         // A heavier pool is no reason to give preferences up: they say which pools admit a pod at all. Nor do limits
         // need to be spared but for the pods that they leave out.
-        let is_for_more = strategy.drops_preferences || strategy.spares_limits;
+        let is_for_more = strategy.drops_preferences || strategy.spares_limits || strategy.joins_volumes;
         let is_better =
             |(least, _): &(Score, Strategy)| if is_for_more { score.left < least.left } else { score < *least };
         if best.as_ref().is_none_or(is_better) {

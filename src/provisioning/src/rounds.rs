@@ -16,21 +16,23 @@ const ROUNDS: usize = 4;
 
 impl<'a> Packing<'_, 'a> {
     /// Packs; where pods chose a value that no NodePool names (`NotIn`, `Exists`, bounds), their nodes are a domain
-    /// that earlier pods should have been spread over: packs again, knowing it.
+    /// that earlier pods should have been spread over, and so are nodes where volumes of these cannot be: packs again,
+    /// knowing it.
     fn pack_over_domains(&self, ledger: &mut Ledger, caches: &mut Caches<'a>) {
-        if !ledger.chosen.is_empty() {
-            ledger.chosen.clear();
-            caches.domains.forget();
-        }
-        if !self.tables.has_open_domains() {
+        ledger.forget_domains(&mut caches.domains);
+        if !self.tables.has_open_domains() && self.tables.volume_counters.is_empty() {
             self.pack_once(ledger, caches);
             return;
         }
         for round in 1..=ROUNDS {
             let mark = ledger.state.mark();
             self.pack_once(ledger, caches);
-            let is_settled = !ledger.note_chosen(self.tables);
-            caches.domains.forget();
+            let uncounted = self.world(ledger).uncounted(&mut caches.domains);
+            let is_settled = !ledger.note_chosen(self.tables) & uncounted.is_empty();
+            ledger.beyond.extend(uncounted);
+            if !is_settled {
+                caches.domains.forget();
+            }
             if !is_settled && round < ROUNDS {
                 ledger.state.rollback(mark);
             }

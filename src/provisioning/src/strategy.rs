@@ -32,6 +32,9 @@ pub(crate) struct Strategy {
     pub(crate) frugal_first: bool,
     /// Open no nodes, and ask none that exist: pods join planned ones.
     pub(crate) only_joins: bool,
+    /// Put pods that may be in any domain into those where volumes of spread pods can be. Tried only where another domain
+    /// came to count for such a spread, and kept only if it places more pods.
+    pub(crate) joins_volumes: bool,
     /// Share pods out evenly over the values that shares are of. Tried only where shares may leave pods out.
     pub(crate) splits_evenly: bool,
 }

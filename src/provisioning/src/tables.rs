@@ -4,15 +4,15 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use berth_model::{
-    Bin, ClassId, Cluster, Column, ColumnId, ColumnTable, HostCounts, NodePool, PodClass, PodSpec, PoolId, Resources,
-    Sym, Universe,
+    Bin, ClassId, Cluster, Column, ColumnId, ColumnTable, CounterId, HostCounts, NodePool, PodClass, PodSpec, PoolId,
+    Resources, Sym, Universe,
 };
 use berth_scheduling::{NodeTables, Passage, filter_passages};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::accelerators::Accelerators;
-use crate::launch_domains::launch_filters;
+use crate::launch_domains::{counters_with_volumes, launch_filters};
 use crate::launchable::Launching;
 use crate::options::Options;
 use crate::pool_limits::largest;
@@ -48,6 +48,8 @@ pub(crate) struct Tables<'a> {
     pub(crate) passages: Vec<Vec<Vec<Passage>>>,
     /// See [`launch_filters`].
     pub(crate) launch_filters: Vec<Vec<u32>>,
+    /// See [`counters_with_volumes`].
+    pub(crate) volume_counters: Vec<CounterId>,
     /// Nodes alike in labels (the hostname aside) and taints have one kind.
     pub(crate) node_kinds: Vec<u32>,
 }
@@ -81,6 +83,7 @@ impl<'a> Tables<'a> {
             has_reserved: columns.iter().any(|table| !table.reserved.is_clear()),
             passages,
             launch_filters: launch_filters(universe),
+            volume_counters: counters_with_volumes(cluster, universe),
             node_kinds: node_kinds(cluster),
             columns,
         }

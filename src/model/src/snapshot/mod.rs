@@ -403,12 +403,26 @@ fn add_assumed(assumed: [i64; 2], of_pod: [i64; 2], pods: i64) -> [i64; 2] {
 /// How many more pods of a class a node may take, as far as constraints on `kubernetes.io/hostname` tell. A new node
 /// can always be made, so the least count over nodes is taken as 0, as Karpenter does.
 pub fn host_allowance(counts: &HostCounts, constraints: &[Constraint], is_first: impl Fn(CounterId) -> bool) -> u32 {
+    host_allowance_above(counts, constraints, is_first, |_| 0)
+}
+
+/// The same where the least count over nodes is known.
+pub fn host_allowance_above(
+    counts: &HostCounts,
+    constraints: &[Constraint],
+    is_first: impl Fn(CounterId) -> bool,
+    least: impl Fn(CounterId) -> u32,
+) -> u32 {
     let mut allowance = u32::MAX;
     for constraint in constraints {
         let count = counts.get(constraint.counter());
         let limit = match *constraint {
-            Constraint::Spread { max_skew, counts_self: true, .. } => max_skew.saturating_sub(count),
-            Constraint::Spread { max_skew, .. } if count <= max_skew => u32::MAX,
+            Constraint::Spread { counter, max_skew, counts_self: true, .. } => {
+                max_skew.saturating_add(least(counter)).saturating_sub(count)
+            }
+            Constraint::Spread { counter, max_skew, .. } if count <= max_skew.saturating_add(least(counter)) => {
+                u32::MAX
+            }
             Constraint::Spread { .. } => 0,
             Constraint::AntiAffinity { .. } if count > 0 => 0,
             Constraint::AntiAffinity { counts_self, .. } => {

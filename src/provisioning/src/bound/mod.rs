@@ -97,7 +97,7 @@ impl Tables<'_> {
             weight: self.shares.weight(class),
             columns,
             least_weight: 0,
-            host: host.into_iter().filter(|constraint| !matches!(constraint, Constraint::Affinity { .. })).collect(),
+            host: host.into_iter().filter(|constraint| relaxed.counts_host(constraint)).collect(),
             host_counts: last.map(|demand| demand.host_counts.clone()).unwrap_or_default(),
             ports: ports.clone(),
             members: vec![Member { class, pins: Vec::new(), count }],
@@ -130,6 +130,8 @@ pub(crate) fn bound(
     }
     ledger.state.rollback(fresh);
     ledger.state.forget(fresh);
+    // Another plan need not have nodes there.
+    ledger.forget_domains(domains);
     let mut placed: Vec<(ClassId, u32)> = placed.into_iter().collect();
     placed.sort_unstable();
     let holds_for_owners = tables.drop_held_for_owners(&mut placed);
@@ -138,7 +140,7 @@ pub(crate) fn bound(
     let total = placed.iter().map(|&(class, count)| i128::from(tables.shares.weight(class)) * i128::from(count)).sum();
     ledger.shares.set_total(total);
     let world = World::new(tables, ledger);
-    let mut relaxed = Relaxed { held: holds_for_owners, ..Relaxed::of(tables) };
+    let mut relaxed = Relaxed { held: holds_for_owners, hosts: ledger.tally.counts_on_no_host, ..Relaxed::of(tables) };
     let mut rows = RelaxedRows::default();
     let strictest = |class: ClassId| demands(tables.cluster, tables.universe, class).pop();
     let demands: FxHashMap<ClassId, Demand> =
@@ -246,6 +248,7 @@ impl Row {
 #[expect(clippy::struct_excessive_bools, reason = "independent findings")]
 struct Relaxed {
     topology: bool,
+    hosts: bool,
     company: bool,
     preferences: bool,
     weights: bool,
@@ -274,9 +277,19 @@ impl Relaxed {
         self.company |= demand.host.iter().any(|constraint| matches!(constraint, Constraint::Affinity { .. }));
     }
 
+    // Where no further host may come, a host holds more than the skew: how many depends on the plan.
+    fn counts_host(self, constraint: &Constraint) -> bool {
+        match constraint {
+            Constraint::Spread { .. } => !self.hosts,
+            Constraint::AntiAffinity { .. } => true,
+            Constraint::Affinity { .. } => false,
+        }
+    }
+
     fn names(self) -> Vec<&'static str> {
         let all = [
             (self.topology, "topology spread and affinity over zones and other groups of nodes"),
+            (self.hosts, "topology spread over host names where limits allow no further node"),
             (self.company, "affinity to pods on the same node"),
             (self.preferences, "preferences"),
             (self.weights, "NodePool weights"),

@@ -1,9 +1,10 @@
 //! NodePool limits and finite paid offerings.
 
+use berth_model::Effect;
 use berth_model::Operator::NotIn;
 use berth_provisioning::{Effort, Options};
 
-use crate::mk::{INSTANCE_TYPE, World, ZONE, mk_world, pod};
+use crate::mk::{HOSTNAME, INSTANCE_TYPE, World, ZONE, mk_world, pod};
 
 #[test]
 fn a_limit_is_debited_with_the_planned_type_and_trims_the_list() {
@@ -228,4 +229,39 @@ fn pods_that_first_fit_leaves_out_within_limits_are_packed_anew_with_the_others(
     // First fit: 5 and 4, 3 and 3 and 3, and no room for 2.
     let plan = world.plan_with(&Options { effort: Effort::Default, ..Options::default() });
     assert_eq!(plan.claims(), ["1 × ten on-demand a: five:1 three:1 two:1", "1 × ten on-demand a: four:1 three:2"]);
+}
+
+#[test]
+fn hosts_that_limits_allow_no_more_of_are_all_that_a_host_spread_looks_at() {
+    let mut world = mk_world();
+    world.mk_pool("default").limit_nodes(2);
+    world.mk_type("large", 16).on_demand("a", 100);
+    world.mk_pods("web", 8, &pod(100).app("web").spread(HOSTNAME, 2, "web"));
+    world.options.bound = true;
+    let plan = world.plan();
+    assert_eq!(plan.claims(), ["2 × large on-demand a: web:4"]);
+    let bound = plan.solution.bound.as_ref().unwrap();
+    assert!(bound.cost <= crate::mk::milli(200), "{bound:?}");
+}
+
+#[test]
+fn a_host_spread_is_kept_over_hosts_that_fill_up() {
+    let mut world = mk_world();
+    world.mk_pool("default").limit_nodes(2);
+    world.cluster.node_pools[0].nodes = 2;
+    world.mk_type("large", 16).on_demand("a", 100);
+    world.mk_node("n1", "a", 2, &[]);
+    world.mk_node("n2", "a", 16, &[]);
+    world.mk_pods("web", 8, &pod(1000).app("web").spread(HOSTNAME, 2, "web"));
+    assert_eq!(world.plan().left(), ["2 × web"], "two on the first, and two more on the second");
+}
+
+#[test]
+fn a_node_that_another_pool_may_launch_is_a_host() {
+    let mut world = mk_world();
+    world.mk_pool("default").limit_nodes(2);
+    world.mk_pool("tainted").taint("team", Effect::NoSchedule);
+    world.mk_type("large", 16).on_demand("a", 100);
+    world.mk_pods("web", 8, &pod(100).app("web").spread(HOSTNAME, 2, "web"));
+    assert_eq!(world.plan().left(), ["4 × web"]);
 }

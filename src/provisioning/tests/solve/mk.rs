@@ -36,6 +36,7 @@ pub(crate) struct Pod {
     affinity: Vec<(&'static str, &'static str)>,
     ports: Vec<u16>,
     disks: Vec<(&'static str, bool)>,
+    volume_in: Vec<&'static str>,
     priority: i32,
     refusal: Option<&'static str>,
 }
@@ -100,6 +101,12 @@ impl Pod {
     /// A Google disk.
     pub(crate) fn disk(mut self, name: &'static str, is_read_only: bool) -> Self {
         self.disks.push((name, is_read_only));
+        self
+    }
+
+    /// A claim whose volume can be made in these zones.
+    pub(crate) fn volume_in(mut self, zones: &[&'static str]) -> Self {
+        self.volume_in = zones.to_vec();
         self
     }
 
@@ -277,6 +284,12 @@ impl World {
             is_read_only,
         };
         spec.volumes.disks = pod.disks.iter().map(disk).collect();
+        if !pod.volume_in.is_empty() {
+            let (key, asked) = (self.sym(ZONE), self.requirement(Operator::In, &pod.volume_in));
+            let mut place = Requirements::new();
+            place.add(key, asked, &self.cluster.symbols);
+            spec.volumes.unbound.push(vec![place]);
+        }
         let labels: Vec<_> = pod.labels.iter().map(|(key, value)| (self.sym(key), self.sym(value))).collect();
         (self.cluster.intern_spec(spec), self.cluster.intern_labels(Labels::new(labels)))
     }

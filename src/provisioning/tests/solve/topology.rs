@@ -273,3 +273,30 @@ fn a_zone_is_as_dear_as_what_limits_leave_of_it() {
     world.mk_pods("web", 1, &pod(1000).app("web").spread(ZONE, 1, "web"));
     assert_eq!(world.plan().claims(), ["1 × dear on-demand b: web:1"]);
 }
+
+#[test]
+fn a_zone_where_volumes_cannot_be_counts_in_their_spread_once_others_have_a_node_there() {
+    let mut world = mk_zones();
+    world.mk_pods("other", 1, &pod(1000).needs(ZONE, Operator::In, &["c"]));
+    world.mk_pods("db", 5, &pod(500).app("db").spread(ZONE, 1, "db").volume_in(&["a", "b"]));
+    let plan = world.plan();
+    assert_eq!(by_zone(&plan), zones(&[("a", 1), ("b", 1), ("c", 1)]));
+    assert_eq!(plan.left(), ["3 × db"]);
+}
+
+#[test]
+fn pods_that_may_be_anywhere_keep_off_zones_where_the_volumes_of_a_spread_cannot_be() {
+    let mut world = mk_zones();
+    world.mk_pods("other", 1, &pod(16_000));
+    world.mk_pods("db", 5, &pod(500).app("db").spread(ZONE, 1, "db").volume_in(&["a", "b"]));
+    let plan = world.plan();
+    assert!(plan.left().is_empty(), "{:?}", plan.claims());
+    assert_eq!(by_zone(&plan), zones(&[("a", 3), ("b", 3)]));
+}
+
+#[test]
+fn a_zone_that_nobody_launches_in_does_not_count_where_volumes_cannot_be() {
+    let mut world = mk_zones();
+    world.mk_pods("db", 5, &pod(500).app("db").spread(ZONE, 1, "db").volume_in(&["a", "b"]));
+    assert_eq!(by_zone(&world.plan()), zones(&[("a", 3), ("b", 2)]));
+}

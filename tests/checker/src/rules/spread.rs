@@ -5,9 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::api::core::v1::TopologySpreadConstraint;
 use serde_json::to_string;
 
+use super::limits;
 use super::scope::{Placed, Scope, matching, placed};
-use crate::catalogue::{HOSTNAME, Offering};
+use crate::catalogue::{HOSTNAME, InstanceType, Offering};
 use crate::pool::Pool;
+use crate::quantity;
 use crate::selectors::{NodeView, pod_selects_node};
 use crate::sites::{Domain, NAMELESS, Site, admits_candidate, mentioned, own_labels};
 use crate::taints;
@@ -149,15 +151,25 @@ fn imaginable<'a>(world: &'a World, sites: &'a [Site<'_>], key: &str) -> BTreeSe
     values
 }
 
-/// Whether a node that the constraint looks at can be launched: then one without pods can always be made.
-fn can_launch(world: &World, group: &Group<'_>, pod: &Pod, index: usize) -> bool {
+/// Whether a node that the constraint looks at can be launched, within what the plan leaves of limits: then one without pods can
+/// always be made.
+fn can_launch(world: &World, group: &Group<'_>, pod: &Pod, index: usize, sites: &[Site<'_>]) -> bool {
+    let used = limits::in_use(world, sites);
+    let is_within_limits = |name: &String, pool: &Pool, instance_type: &InstanceType| {
+        pool.limits.iter().all(|(resource, limit)| {
+            let of_type = instance_type.resources.get(resource).copied();
+            let one = if resource == "nodes" { quantity::whole(1) } else { of_type.unwrap_or_default() };
+            let used = used.get(name).and_then(|used| used.get(resource)).copied().unwrap_or_default();
+            one <= quantity::whole(0) || used + one <= *limit
+        })
+    };
     let tolerations = pod.spec.tolerations.as_deref().unwrap_or_default();
     let mentioned = mentioned(world, &[index]);
     let is_tolerated =
         |pool: &Pool| !honors_taints(group.constraint) || taints::untolerated(&pool.taints, tolerations).is_none();
     world.pools.iter().filter(|(_, pool)| !pool.is_static && is_tolerated(pool)).any(|(name, pool)| {
         let own = own_labels(world, name, pool, &[], &mentioned);
-        let types = world.catalogue.types.values();
+        let types = world.catalogue.types.values().filter(|t| is_within_limits(name, pool, t));
         let candidates = types.flat_map(|t| t.candidates.iter().map(move |c| (c, t.offerings.get(c.offering))));
         // Nobody knows how much of a count is still free.
         let is_there =
@@ -195,7 +207,7 @@ fn per_host(world: &World, group: &Group<'_>, sites: &[Site<'_>], all: &[Placed<
         let name = sites.get(member.site).map_or("", |site| site.name);
         members.entry(name.to_owned()).or_default().push(group.scope.matches(member.pod));
     }
-    let least_is_zero = can_launch(world, group, first.pod, first.index) || counts.len() < group.wanted();
+    let least_is_zero = can_launch(world, group, first.pod, first.index, sites) || counts.len() < group.wanted();
     let Some(stuck) = replay(group, counts, members, others, least_is_zero) else { return Vec::new() };
     let detail = format!("no order keeps maxSkew {} over nodes: {stuck}", group.constraint.max_skew);
     vec![Violation::new(RULE, &first.pod.name, detail)]
