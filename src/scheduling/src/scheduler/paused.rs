@@ -83,8 +83,8 @@ impl<'a> Scheduler<'a> {
         Paused { tables: PausedTables::of(tables), ledger: ledger.rest(), caches: caches.rest() }
     }
 
-    /// Goes on. The cluster has the same Reservations and rules, and the universe the same counters; classes may have come. No
-    /// Reservation is pending. What else has changed is to be told by [`Scheduler::follow`] before anything is asked.
+    /// Goes on. The cluster has the same rules, and no Reservation is placed. What else has changed is to be told by
+    /// [`Scheduler::follow`] before anything is asked.
     pub fn resume(cluster: &'a Cluster, universe: &'a Universe, paused: Paused) -> Self {
         let Paused { tables, ledger, caches } = paused;
         Scheduler { tables: tables.resume(cluster, universe), ledger, caches, intake: Intake::default() }
