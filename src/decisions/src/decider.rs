@@ -2,20 +2,18 @@
 
 use berth_model::{Cluster, LiveUniverse, MemberKind};
 use berth_provisioning::Launching;
-use berth_scheduling::{Paused, Queue, Scheduler, Step, Trial};
+use berth_scheduling::{Paused, Scheduler, Step, Trial};
 use berth_state::{Change, Conversion, PodChange, State, Time, Tracked};
 
-use crate::beside::{Planned, Rest};
-use crate::decide::{Options, bind_only, decide_with, expect_synced};
+use crate::beside::Planned;
+use crate::decide::{bind_only, decide_with};
 use crate::decision::{DecideError, Decision};
 use crate::displaced::{self, Displaced};
 use crate::existing::{Existing, is_to_be_bound};
 use crate::expected::ExpectedRows;
+use crate::options::{Options, expect_synced};
 use crate::plans::Plans;
-
-/// How pods are placed on nodes that exist before any is launched.
-pub(crate) const QUEUE: Queue =
-    Queue { preempts: true, keeps_budgets: true, keeps_homes_whole: true, counts_on_terminating: true };
+use crate::rest::Rest;
 
 /// Decides over one state again and again. What [`decide`](crate::decide()) makes anew for each decision it keeps where pods alone came and
 /// went: a decision that binds to nodes that exist costs what was touched, not the size of the cluster. It decides the same.
