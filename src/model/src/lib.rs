@@ -67,6 +67,6 @@ pub use units::{
     Assigned, Cpu, CpuBinding, Device, DeviceAsk, HeldUnits, NumaNode, NumaPolicy, Units, UnitsAsk, UnitsState,
 };
 pub use universe::{
-    ClassId, Column, ColumnId, ColumnTable, Constraint, Counter, CounterId, LiveUniverse, NodeFilter, PodClass, PoolId,
-    Preferences, Universe,
+    ClassId, Column, ColumnId, ColumnTable, Constraint, Counter, CounterId, FilterId, LiveUniverse, NodeFilter,
+    PodClass, PoolId, Preferences, SelectorId, Universe,
 };
