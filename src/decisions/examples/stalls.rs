@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use berth_api::NodePool;
 use berth_decisions::{Decider, Options, Replica};
-use berth_state::{Event, Kind, Object, State};
-use serde_json::json;
+use berth_state::{Event, Key, Kind, Object, ObjectRef, State};
+use serde_json::{Value, json};
 
 use figures::{DEPLOYMENTS, Failure, NOW, cpu_time, filled, node_name_of, object, pod_with, reservation_on};
 
@@ -45,6 +45,7 @@ fn main() -> Result<(), Failure> {
     let mut urgent = json!({"containers": [{"name": "app", "resources": {"requests": {"cpu": "31"}}}]});
     urgent["priority"] = 1000.into();
     bench.ask_after_reservation(&small)?;
+    bench.ask_after_new_rule(&small)?;
     bench.ask("a pod is bound", |round| pod_with(&format!("small-{round}"), &small), false)?;
     bench.ask(
         "a node is launched for a pod without rules",
@@ -138,7 +139,7 @@ impl Bench {
             let (made_anew, whole) = (self.decider.n_made_anew(), self.decider.n_whole());
             for round in 0..self.n_rounds {
                 let object = make(round)?;
-                let key = berth_state::Key::new(object.kind(), namespace(&object), &name(&object)).with_uid(None);
+                let key = key_of(&object);
                 self.state.apply(Event::Applied(object), NOW)?;
                 if is_elsewhere {
                     n_done += self.decide_elsewhere(launches, &mut spent)?;
@@ -147,7 +148,7 @@ impl Bench {
                     n_done += self.decide(launches)?;
                     spent.kept.push(cpu_time().saturating_sub(start));
                 }
-                self.state.apply(Event::Deleted { object: key, resource_version: None }, NOW)?;
+                self.delete([key])?;
             }
             let (made_anew, whole) = (self.decider.n_made_anew() - made_anew, self.decider.n_whole() - whole);
             let how = if is_elsewhere { "elsewhere" } else { "at once" };
@@ -156,17 +157,38 @@ impl Bench {
         Ok(())
     }
 
-    // A Reservation came to a node since the last pod was bound: everything is looked at again.
-    fn ask_after_reservation(&mut self, small: &serde_json::Value) -> Result<(), Failure> {
+    // A Reservation came to a node since the last pod was bound.
+    fn ask_after_reservation(&mut self, small: &Value) -> Result<(), Failure> {
         println!("a pod is bound after a Reservation came to a node");
+        let (mut spent, made_anew) = (Spent::default(), self.decider.n_made_anew());
+        for round in 0..self.n_rounds {
+            let room = reservation_on(3_000 + round, Some(&node_name_of(round)))?;
+            let pod = pod_with(&format!("after-{round}"), small)?;
+            let keys = [key_of(&pod), key_of(&room)];
+            self.state.apply(Event::Applied(room), NOW)?;
+            self.state.apply(Event::Applied(pod), NOW)?;
+            let start = cpu_time();
+            assert_eq!(self.decide(false)?, 1, "the pod is bound");
+            spent.kept.push(cpu_time().saturating_sub(start));
+            self.delete(keys)?;
+        }
+        say(&format!("  at once ({} made anew)", self.decider.n_made_anew() - made_anew), spent);
+        Ok(())
+    }
+
+    // A pod comes that is to keep away from pods that are there, which nobody asked for so far: everything is looked at again.
+    fn ask_after_new_rule(&mut self, small: &Value) -> Result<(), Failure> {
+        println!("a pod is bound that asks for others which nobody asked for so far");
         for is_elsewhere in [false, true] {
             let mut spent = Spent::default();
             for round in 0..self.n_rounds {
-                let room = reservation_on(3_000 + round, Some(&node_name_of(round)))?;
-                let key = berth_state::Key::new(Kind::Reservation, "", &name(&room)).with_uid(None);
-                let pod = pod_with(&format!("after-{round}"), small)?;
-                let pod_key = berth_state::Key::new(Kind::Pod, "default", &name(&pod)).with_uid(None);
-                self.state.apply(Event::Applied(room), NOW)?;
+                let deployment = (2 * round + usize::from(is_elsewhere)) * 10 % DEPLOYMENTS;
+                let mut spec = small.clone();
+                spec["affinity"] = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+                    {"topologyKey": "kubernetes.io/hostname", "namespaces": [format!("ns-{}", deployment % 50)],
+                        "labelSelector": {"matchLabels": {"app": format!("app-{deployment}")}}}]}});
+                let pod = pod_with(&format!("rule-{is_elsewhere}-{round}"), &spec)?;
+                let key = key_of(&pod);
                 self.state.apply(Event::Applied(pod), NOW)?;
                 let start = cpu_time();
                 if is_elsewhere {
@@ -185,14 +207,19 @@ impl Bench {
                     assert_eq!(found.decision.bindings.len(), 1, "the pod is bound");
                     self.replica = Some(replica);
                 } else {
-                    self.decide(false)?;
+                    assert_eq!(self.decide(false)?, 1, "the pod is bound");
                     spent.kept.push(cpu_time().saturating_sub(start));
                 }
-                for object in [pod_key, key] {
-                    self.state.apply(Event::Deleted { object, resource_version: None }, NOW)?;
-                }
+                self.delete([key])?;
             }
             say(if is_elsewhere { "  elsewhere" } else { "  at once" }, spent);
+        }
+        Ok(())
+    }
+
+    fn delete(&mut self, objects: impl IntoIterator<Item = ObjectRef>) -> Result<(), Failure> {
+        for object in objects {
+            self.state.apply(Event::Deleted { object, resource_version: None }, NOW)?;
         }
         Ok(())
     }
@@ -238,12 +265,9 @@ fn say(what: &str, spent: Spent) {
     println!("{what}: the loop is kept for {}{beside}", in_words(kept));
 }
 
-fn namespace(object: &Object) -> &str {
-    if object.kind() == Kind::Pod { "default" } else { "" }
-}
-
-fn name(object: &Object) -> String {
-    object.metadata().name.clone().unwrap_or_default()
+fn key_of(object: &Object) -> ObjectRef {
+    let namespace = if object.kind() == Kind::Pod { "default" } else { "" };
+    Key::new(object.kind(), namespace, object.metadata().name.as_deref().unwrap_or_default()).with_uid(None)
 }
 
 fn pool() -> Result<Object, Failure> {

@@ -8,10 +8,9 @@ use berth_scheduling::Placement;
 use berth_scheduling::reservation::{Bundled, Draws, bundle};
 
 use crate::assignment::{Assignment, MemberName, Share};
-use crate::decide::Placing;
 use crate::existing::{self, Existing};
-use crate::expected::{ExpectedDrawers, ExpectedNodes};
 use crate::joining::{Joined, PlannedNode, join};
+use crate::options::{ExpectedDrawers, ExpectedNodes, Placing};
 use crate::plans::Plans;
 
 /// Who draws from which Reservation, as pods and Reservations are called in the answer.

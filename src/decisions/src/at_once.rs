@@ -8,11 +8,12 @@ use berth_scheduling::{Queue, Scheduler, Trial};
 use berth_state::{State, Time, Tracked};
 
 use crate::Decider;
-use crate::decide::{Options, bind_only, expect_synced};
-use crate::decider::{Kept, QUEUE};
+use crate::decide::bind_only;
+use crate::decider::Kept;
 use crate::decision::{DecideError, Decision};
 use crate::existing::{Existing, is_to_be_bound};
 use crate::expected::ExpectedRows;
+use crate::options::{Options, QUEUE, expect_synced};
 
 /// What was decided at once.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -8,22 +8,12 @@ use berth_provisioning::Launching;
 use berth_state::State;
 
 use crate::allocation;
+use crate::answer::Answer;
 use crate::assignment::Assignment;
-use crate::decide::{Answer, Options, Placing};
 use crate::decision::{Decision, Launch, Nomination};
-use crate::expected::{ExpectedDrawers, ExpectedNodes};
+use crate::options::{ExpectedDrawers, ExpectedNodes, Options, Placing};
 use crate::plans::Plans;
-
-/// Pods that find no place on nodes, by row of the cluster's pending ones.
-#[derive(Debug, Default)]
-pub(crate) struct Rest {
-    /// The rows in order, each with members that are left.
-    pub(crate) rows: Vec<(RowId, Vec<MemberRun>)>,
-    /// The rows in order, each with members that are expected on nodes which come up.
-    pub(crate) expected: Vec<(RowId, Vec<MemberRun>)>,
-    /// Whether nodes that come up may have room for some who are left.
-    pub(crate) may_join: bool,
-}
+use crate::rest::{FreeRooms, Rest};
 
 /// Where those come who were left.
 #[derive(Debug, Default)]
@@ -86,14 +76,6 @@ impl Rest {
         let Decision { launches, nominations, moves, .. } = planned;
         Some(Planned { launches, nominations, moves })
     }
-}
-
-/// What is left on nodes that planned pods may still come to.
-#[derive(Debug, Default)]
-pub(crate) struct FreeRooms {
-    pub(crate) coming_up: Vec<Resources>,
-    /// On nodes that are up, and pods are expected there.
-    pub(crate) expected: Vec<Resources>,
 }
 
 trait Pending {

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use berth_scheduling::Placement;
 use berth_state::{Kind, ObjectRef, PodRecord};
 
+use crate::answer::Answer;
 use crate::awaited::Awaited;
-use crate::decide::Answer;
 use crate::leaving::Leaving;
 
 /// Who is placed on a node that is up.

@@ -2,20 +2,18 @@
 
 use berth_model::{Cluster, LiveUniverse, MemberKind};
 use berth_provisioning::Launching;
-use berth_scheduling::{Paused, Queue, Scheduler, Step, Trial};
+use berth_scheduling::{Paused, Scheduler, Step, Trial};
 use berth_state::{Change, Conversion, PodChange, State, Time, Tracked};
 
-use crate::beside::{Planned, Rest};
-use crate::decide::{Options, bind_only, decide_with, expect_synced};
+use crate::beside::Planned;
+use crate::decide::{bind_only, decide_with};
 use crate::decision::{DecideError, Decision};
 use crate::displaced::{self, Displaced};
 use crate::existing::{Existing, is_to_be_bound};
 use crate::expected::ExpectedRows;
+use crate::options::{Options, expect_synced};
 use crate::plans::Plans;
-
-/// How pods are placed on nodes that exist before any is launched.
-pub(crate) const QUEUE: Queue =
-    Queue { preempts: true, keeps_budgets: true, keeps_homes_whole: true, counts_on_terminating: true };
+use crate::rest::Rest;
 
 /// Decides over one state again and again. What [`decide`](crate::decide()) makes anew for each decision it keeps where pods alone came and
 /// went: a decision that binds to nodes that exist costs what was touched, not the size of the cluster. It decides the same.
@@ -244,7 +242,7 @@ impl Kept {
         }
         let supplies = with_instances(cluster);
         let has_other_supplies = news.supplies && supplies != self.supplies;
-        let is_about_nodes = |step: &Step| !matches!(step, Step::Pod { .. } | Step::Room(_));
+        let is_about_nodes = |step: &Step| !matches!(step, Step::Pod { .. } | Step::Room(_) | Step::Reserved(..));
         let has_other_limits = (news.offers || news.steps.iter().any(is_about_nodes)) && {
             let before = std::mem::replace(&mut within_limits, launching.within_limits(cluster));
             before != within_limits
@@ -277,6 +275,7 @@ impl<'c> News<'c> {
     fn taken_in(classes: &mut LiveUniverse, cluster: &Cluster, changes: &'c [Change]) -> Option<Self> {
         let steps = Vec::with_capacity(changes.len());
         let mut news = News { steps, supplies: false, offers: false, budgets: false };
+        let mut has_other_reservations = false;
         for change in changes {
             match change {
                 Change::Pod(PodChange { node, at, pod, comes }) => {
@@ -302,13 +301,16 @@ impl<'c> News<'c> {
                 Change::Budgets => news.budgets = true,
                 Change::Supplies => news.supplies = true,
                 Change::Offers => news.offers = true,
-                Change::Reservations => return None,
+                Change::Reservations => has_other_reservations = true,
                 Change::Namespaces => {
                     if !classes.set_namespaces(cluster) {
                         return None;
                     }
                 }
             }
+        }
+        if has_other_reservations {
+            news.steps.extend(classes.set_reservations(cluster)?.into_iter().map(|(id, was)| Step::Reserved(id, was)));
         }
         debug_assert!(classes.has_all_pods_of(cluster), "a change tells of a node that is elsewhere by now");
         classes.set_pending(cluster).then_some(news)

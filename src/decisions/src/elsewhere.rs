@@ -11,9 +11,9 @@ use berth_state::{ObjectRef, State, Time, Update};
 
 use crate::Decider;
 use crate::at_once::waiting_reservations;
-use crate::decide::{Options, expect_synced};
 use crate::decision::{DecideError, Decision};
-use crate::since::Since;
+use crate::options::{Options, expect_synced};
+use crate::since::{Finished, Since};
 
 /// A second state that follows a first one, and what is kept between the decisions that are made from it.
 #[derive(Debug)]
@@ -36,15 +36,6 @@ pub struct Problem {
 pub struct Solved {
     replica: Replica,
     decision: Result<Decision, DecideError>,
-}
-
-/// What of a decision holds by now.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Finished {
-    /// Without what does not.
-    pub decision: Decision,
-    /// Whether something was left out that is to be decided again.
-    pub again: bool,
 }
 
 /// A converted cluster and a decider that knows it, made in another thread: see [`Problem::refresh`].

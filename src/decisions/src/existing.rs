@@ -12,8 +12,8 @@ use berth_scheduling::reservation::reasons;
 use berth_scheduling::{Placement, Queue, Scheduler, expect_replacements};
 use rustc_hash::FxHashMap;
 
-use crate::decide::Placing;
 use crate::expected::ExpectedRows;
+use crate::options::Placing;
 
 /// Why a Reservation that pre-allocates is left where there is no node to ask.
 const UNBOUND: &str = "a Reservation that pre-allocates takes room on nodes that exist, and there is none";

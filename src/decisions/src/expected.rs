@@ -7,17 +7,8 @@ use berth_model::{BoundPod, Cluster, MemberKind, MemberRun, PendingRow, PodStage
 use berth_scheduling::Placement;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::beside::{FreeRooms, Rest};
-
-/// By node that was launched for them, or the NodeClaim that the node is to be of: these pods, by `namespace/name`, and
-/// Reservations, by name. Those that are not pending are passed over.
-///
-/// Pods that are alike stand in for each other: which of them comes to which of their nodes is not decided by name.
-pub type ExpectedNodes = BTreeMap<Arc<str>, Arc<BTreeSet<Box<str>>>>;
-
-/// By Reservation that is expected on a node: the pods that are to draw from it, by `namespace/name`. Until that node is up
-/// they are not placed.
-pub type ExpectedDrawers = BTreeMap<Arc<str>, Arc<BTreeSet<Box<str>>>>;
+use crate::options::{ExpectedDrawers, ExpectedNodes};
+use crate::rest::{FreeRooms, Rest};
 
 /// Where pods and Reservations of each row of the input are expected.
 #[derive(Debug, Default)]

@@ -8,8 +8,8 @@ use berth_model::{ClassId, Cluster, Holding, MemberKind, NodeRoom, Resources, Sy
 use berth_scheduling::{admits_node, demands};
 use rustc_hash::FxHashMap;
 
+use crate::answer::Answer;
 use crate::coming::{Comes, Placed};
-use crate::decide::Answer;
 use crate::decision::Decision;
 
 impl Answer<'_> {

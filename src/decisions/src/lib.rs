@@ -14,6 +14,7 @@
 //! ```
 
 mod allocation;
+mod answer;
 mod assigned;
 mod assignment;
 mod at_once;
@@ -31,9 +32,11 @@ mod held_room;
 mod joining;
 mod leaving;
 mod market;
+mod options;
 mod outlook;
 mod plans;
 mod replicas;
+mod rest;
 mod since;
 mod terms;
 #[cfg(test)]
@@ -44,16 +47,17 @@ pub use assigned::annotations;
 pub use assignment::{Assignment, MemberName, Share};
 pub use at_once::AtOnce;
 pub use berth_provisioning::{Effort, Options as SolveOptions};
-pub use decide::{Options, decide};
+pub use decide::decide;
 pub use decider::Decider;
 pub use decision::{
     Binding, DecideError, Decision, Eviction, Launch, Nomination, OfferingName, Refusal, ReservationDraw,
 };
 pub use displaced::{Displaced, PodName};
-pub use elsewhere::{Finished, Problem, Refreshed, Replica, Solved};
-pub use expected::{ExpectedDrawers, ExpectedNodes};
+pub use elsewhere::{Problem, Refreshed, Replica, Solved};
 pub use joining::PlannedNode;
-pub use outlook::{Outlook, Question, Tally};
+pub use market::Question;
+pub use options::{ExpectedDrawers, ExpectedNodes, Options};
+pub use outlook::{Outlook, Tally};
 pub use replicas::{plan_replicas, pool_of, replicas};
-pub use since::Since;
+pub use since::{Finished, Since};
 pub use terms::{Unit, quantities};

@@ -10,25 +10,12 @@ use berth_state::{State, Time, is_remade};
 use rustc_hash::FxHashMap;
 
 use crate::beside;
-use crate::decide::{Options, expect_synced};
 use crate::decider::{Decider, Kept};
 use crate::decision::{DecideError, Launch};
 use crate::displaced::queue;
-use crate::market::Market;
+use crate::market::{Found, Left, Market, Question};
+use crate::options::{Options, expect_synced};
 use crate::plans::Plans;
-
-/// A node to ask about.
-#[derive(Clone, Copy, Debug)]
-pub struct Question<'a> {
-    /// Its name.
-    pub node: &'a str,
-    /// New nodes are of interest where they cost less than this, in dollars an hour.
-    pub below: Money,
-    /// Whether any new nodes that cost less will do, whatever they are. Else they are to be named.
-    pub takes_any: bool,
-    /// New nodes on slots alone are of interest also where they cost less than this by the price list.
-    pub below_on_slots: Option<Money>,
-}
 
 /// What would become of the pods of a node.
 #[derive(Clone, Debug, PartialEq)]
@@ -84,54 +71,6 @@ pub struct Tally {
     pub plans: usize,
     /// Nodes of which only a whole decision can tell.
     pub unknown: usize,
-}
-
-/// Pods that need new nodes, by class.
-pub(crate) type Left = Vec<(ClassId, u32)>;
-
-/// What was found of a node, by position.
-pub(crate) enum Found {
-    Unknown,
-    /// New nodes that cost less, by a quick packing or a search.
-    Cheaper {
-        node: usize,
-        pods: usize,
-        nodes: NewNodes,
-        is_searched: bool,
-    },
-    Fits {
-        node: usize,
-        pods: usize,
-    },
-    NoPlace {
-        node: usize,
-        pods: usize,
-    },
-    Dearer {
-        node: usize,
-        pods: usize,
-        floor: Money,
-        is_searched: bool,
-    },
-    /// Pods by position on the node, and their classes: new nodes are to be planned for them.
-    Open {
-        node: usize,
-        pods: Vec<usize>,
-        left: Left,
-    },
-}
-
-impl Found {
-    fn node(&self) -> Option<usize> {
-        match self {
-            Found::Unknown => None,
-            Found::Fits { node, .. }
-            | Found::NoPlace { node, .. }
-            | Found::Dearer { node, .. }
-            | Found::Cheaper { node, .. }
-            | Found::Open { node, .. } => Some(*node),
-        }
-    }
 }
 
 impl Decider {

@@ -9,9 +9,10 @@ use berth_state::{State, Time};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::allocation::Allocation;
+use crate::answer::Answer;
 use crate::assignment::Assignment;
-use crate::decide::{Answer, Options, expect_synced};
 use crate::decision::{DecideError, Launch};
+use crate::options::{Options, expect_synced};
 
 /// The NodePool of a node or a NodeClaim, by its label.
 pub fn pool_of(metadata: &ObjectMeta) -> Option<&str> {

@@ -9,7 +9,6 @@ use berth_state::{Key, Kind, ObjectRef, PodRecord, State, Time};
 
 use crate::awaited::Rule;
 use crate::decision::{Binding, Decision, Launch, Nomination};
-use crate::elsewhere::Finished;
 
 /// What has changed in a state since its replica was told all.
 #[derive(Debug)]
@@ -32,6 +31,15 @@ pub struct Since<'s> {
     /// Whether something changed that concerns all nodes.
     all: bool,
     offers: bool,
+}
+
+/// What of a decision holds by now.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Finished {
+    /// Without what does not.
+    pub decision: Decision,
+    /// Whether something was left out that is to be decided again.
+    pub again: bool,
 }
 
 /// A change on a node.

@@ -13,6 +13,7 @@ mod kept;
 mod leaving;
 mod order;
 mod released;
+mod reserved;
 
 const NOW: Time = Time::UNIX_EPOCH;
 

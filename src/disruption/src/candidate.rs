@@ -10,11 +10,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use crate::Options;
 use crate::command::Method;
 use crate::drift::drift;
-use crate::expiring::expiry;
 use crate::pdb::Limits;
 use crate::pods::{self, DisruptionCost, Protection};
 use crate::prices::{Price, Prices};
-use crate::recheck::UNDECIDED;
+use crate::reason::{Reason, reason};
 use crate::rooms;
 
 /// On a NodePool, `true`: its empty nodes on capacity reservations stay, as removing them saves no rent.
@@ -24,14 +23,8 @@ pub const KEEP_EMPTY_RESERVED: &str = "berth.sh/keep-empty-reserved-nodes";
 /// them is there, and that takes their slots.
 pub const REPLACE_IN_SLOT: &str = "berth.sh/replace-drifted-in-slot";
 
-/// Why something stays, and how many pods it is about (0: about none).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reason {
-    /// In words.
-    pub reason: String,
-    /// How many pods.
-    pub count: usize,
-}
+/// In what-ifs, the taint of nodes that another command is about to decide about: no pod comes, and theirs stay.
+pub(crate) const UNDECIDED: &str = "berth.sh/undecided";
 
 /// A node of a NodePool.
 #[derive(Debug, Clone, PartialEq)]
@@ -103,20 +96,6 @@ impl Candidate {
             Method::SingleNodeConsolidation
         }
     }
-}
-
-fn reason(text: impl Into<String>) -> Reason {
-    Reason { reason: text.into(), count: 0 }
-}
-
-/// Budgets of a NodePool that let none of its nodes go now.
-pub(crate) fn no_budget(pool: &str) -> Reason {
-    reason(format!("no budget of NodePool {pool:?} lets a node go for this now"))
-}
-
-/// Budgets of a NodePool that cannot be read.
-pub(crate) fn unreadable_budgets(pool: &str, error: &str) -> Reason {
-    reason(format!("NodePool {pool:?}: {error}"))
 }
 
 /// What is wrong with a node's or a NodeClaim's `karpenter.sh/do-not-disrupt`.
@@ -368,4 +347,11 @@ impl<'a> Facts<'a> {
         }
         reasons
     }
+}
+
+/// When a NodeClaim will be older than its `expireAfter`, and how long that is.
+fn expiry(claim: &NodeClaim) -> Option<(Timestamp, SignedDuration)> {
+    let age = SignedDuration::try_from(claim.spec.expire_after.duration()?.to_std()?).ok()?;
+    let created = claim.metadata.creation_timestamp.as_ref()?.0;
+    Some((created.checked_add(age).ok()?, age))
 }

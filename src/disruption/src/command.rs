@@ -6,8 +6,8 @@ use berth_decisions::Launch;
 use berth_model::Money;
 use berth_state::{Key, ObjectRef};
 
-use crate::candidate::Reason;
 use crate::pods::DisruptionCost;
+use crate::reason::Reason;
 
 /// How a command was found, by Karpenter's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -3,10 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use berth_api::{DisruptionReason, NodeClaim};
 use jiff::{SignedDuration, Timestamp};
 
-use crate::survey::Survey;
+use crate::candidate::Candidate;
 
 /// What a node has drifted by that expires soon.
 pub(crate) const EXPIRING: &str = "Expiring";
@@ -15,18 +14,12 @@ const ROUND: SignedDuration = SignedDuration::from_mins(15);
 /// No more than this part of a node's time is given up for the sake of budgets.
 const PART: i32 = 4;
 
-/// When a NodeClaim will be older than its `expireAfter`, and how long that is.
-pub(crate) fn expiry(claim: &NodeClaim) -> Option<(Timestamp, SignedDuration)> {
-    let age = SignedDuration::try_from(claim.spec.expire_after.duration()?.to_std()?).ok()?;
-    let created = claim.metadata.creation_timestamp.as_ref()?.0;
-    Some((created.checked_add(age).ok()?, age))
-}
-
 /// Counts those as drifted that expire so soon that no more than budgets allow at a time can be replaced by then: of a
 /// NodePool's nodes in the order in which they expire, each goes a round later than those before it that fill a round.
-pub(crate) fn mark(survey: &mut Survey, now: Timestamp) {
+/// `allowed` says how many nodes of a NodePool may go now, where its budgets can be read.
+pub(crate) fn mark(candidates: &mut [Candidate], allowed: impl Fn(&str) -> Option<usize>, now: Timestamp) {
     let mut by_pool: BTreeMap<String, Vec<(Timestamp, usize)>> = BTreeMap::new();
-    for (at, candidate) in survey.candidates.iter_mut().enumerate() {
+    for (at, candidate) in candidates.iter_mut().enumerate() {
         // It may have been marked when there were others.
         candidate.drift = candidate.drift.filter(|drift| *drift != EXPIRING);
         let Some((expires, _)) = candidate.expires else { continue };
@@ -37,12 +30,10 @@ pub(crate) fn mark(survey: &mut Survey, now: Timestamp) {
     }
     for (pool, mut expiring) in by_pool {
         expiring.sort_unstable();
-        let Some(pool) = survey.pools.get(&pool) else { continue };
-        let Ok(budgets) = &pool.budgets else { continue };
         // Where a schedule lets none go now, it may let one go at a time later.
-        let at_once = budgets.allowed(DisruptionReason::Drifted, pool.nodes, now).max(1);
+        let Some(at_once) = allowed(&pool).map(|allowed| allowed.max(1)) else { continue };
         for (behind, (expires, at)) in expiring.into_iter().enumerate() {
-            let Some(candidate) = survey.candidates.get_mut(at) else { continue };
+            let Some(candidate) = candidates.get_mut(at) else { continue };
             let Some((_, age)) = candidate.expires else { continue };
             let rounds = i32::try_from((behind / at_once).saturating_add(2)).unwrap_or(i32::MAX);
             let lead = ROUND.saturating_mul(rounds).min(age / PART);

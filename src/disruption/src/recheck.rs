@@ -9,18 +9,16 @@ use berth_state::{Object, ObjectRef, Patch, State, Time};
 use k8s_openapi::api::core::v1::Node;
 
 use crate::Options;
-use crate::candidate::{Candidate, Reason};
+use crate::candidate::{Candidate, UNDECIDED};
 use crate::command::{Method, Places};
 use crate::play::{Played, play};
 use crate::prices::Prices;
+use crate::reason::Reason;
 use crate::replicas::static_replacement;
 use crate::search::may_launch;
 use crate::simulate::{Baseline, Verdict, what_if};
 use crate::survey::Survey;
 use crate::worth::worth;
-
-/// In what-ifs, the taint of nodes that another command is about to decide about: no pod comes, and theirs stay.
-pub(crate) const UNDECIDED: &str = "berth.sh/undecided";
 
 /// A command as it would be decided now.
 #[derive(Debug, Clone, PartialEq)]

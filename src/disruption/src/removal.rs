@@ -4,8 +4,8 @@ use berth_decisions::{DecideError, Decider, Launch};
 use berth_state::{ObjectRef, State, Time};
 
 use crate::Options;
-use crate::candidate::Reason;
 use crate::prices::Prices;
+use crate::reason::Reason;
 use crate::simulate::{self, Baseline, what_if};
 use crate::survey::Survey;
 use crate::verdict::{Verdict, judged, kept};

@@ -8,8 +8,9 @@ use berth_decisions::{DecideError, pool_of, replicas};
 use berth_state::{Key, Kind, ObjectRef, State, Time};
 
 use crate::Options;
-use crate::candidate::{Candidate, Reason};
+use crate::candidate::Candidate;
 use crate::prices::Prices;
+use crate::reason::Reason;
 use crate::simulate::{Replacement, Verdict};
 use crate::survey::Survey;
 

@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use berth_decisions::{DecideError, Decider, Decision, Launch, Nomination};
 use berth_state::{Key, Kind, State, Time};
 
-use crate::candidate::{Candidate, Reason};
+use crate::candidate::Candidate;
 use crate::prices::{Price, Prices};
+use crate::reason::Reason;
 
 /// What would be launched for the pods of nodes that are gone.
 #[derive(Debug, Clone, Default)]

@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use berth_api::{ConsolidationPolicy, NodeClaim, NodePool, labels};
+use berth_api::{ConsolidationPolicy, DisruptionReason, NodeClaim, NodePool, labels};
 use berth_model::{KeyedMap, Money};
 use berth_state::{NodeRecord, ObjectRef, PodRecord, State};
 use jiff::Timestamp;
@@ -12,11 +12,12 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 
 use crate::Options;
 use crate::budget::{Budgets, PoolNodes};
-use crate::candidate::{Candidate, Facts, Reason, no_budget, unreadable_budgets};
+use crate::candidate::{Candidate, Facts};
 use crate::expiring;
 use crate::pdb::Limits;
 use crate::pods::DisruptionCost;
 use crate::prices::{Price, Prices};
+use crate::reason::{Reason, no_budget, unreadable_budgets};
 use crate::rooms;
 
 /// A NodePool, as disruption sees it.
@@ -106,7 +107,12 @@ impl Survey {
 
     /// Notes what follows from all nodes: which are replaced before they expire, and which is the smallest.
     fn compare(&mut self, now: Timestamp) {
-        expiring::mark(self, now);
+        let pools = &self.pools;
+        let allowed = |pool: &str| {
+            let Pool { budgets, nodes, .. } = pools.get(pool)?;
+            Some(budgets.as_ref().ok()?.allowed(DisruptionReason::Drifted, *nodes, now))
+        };
+        expiring::mark(&mut self.candidates, allowed, now);
         let free = self.candidates.iter().filter(|candidate| candidate.blocked.is_empty() && !candidate.is_static);
         let paid = free.filter_map(|candidate| candidate.price).filter(|price| price.marginal > Money::ZERO);
         self.smallest_paid = paid.map(|price| price.list).min();

@@ -8,8 +8,9 @@ use berth_model::Money;
 use berth_state::{ObjectRef, State, Time};
 
 use crate::Options;
-use crate::candidate::{Candidate, Reason};
+use crate::candidate::Candidate;
 use crate::prices::{Price, Prices};
+use crate::reason::Reason;
 use crate::simulate::{self, Baseline, Replacement, what_if};
 use crate::survey::Survey;
 use crate::worth::{SAVES_NOTHING, below, below_on_slots, cost_of, disrupted, takes_any_launch, worth};

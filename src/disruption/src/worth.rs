@@ -3,9 +3,10 @@
 use berth_decisions::Launch;
 use berth_model::Money;
 
-use crate::candidate::{Candidate, Reason};
+use crate::candidate::Candidate;
 use crate::pods::DisruptionCost;
 use crate::prices::{Price, Prices};
+use crate::reason::Reason;
 use crate::simulate::Replacement;
 use crate::survey::Survey;
 use crate::{Options, labels};

@@ -15,8 +15,10 @@
 //! assert!(!both.has(c, &symbols));
 //! ```
 
+mod allocate_policy;
 mod cluster;
 mod cpu_set;
+mod holding;
 mod ids;
 mod instance_type;
 mod keyed;
@@ -25,6 +27,7 @@ mod node;
 mod pod;
 mod requirement;
 mod reservation;
+mod reservation_ask;
 mod resources;
 mod room;
 mod shared;
@@ -34,9 +37,11 @@ mod taint;
 mod units;
 mod universe;
 
+pub use allocate_policy::AllocatePolicy;
 pub use berth_quantity::{Money, Operator};
 pub use cluster::{Cluster, WellKnown};
 pub use cpu_set::{CpuSet, CpuSetError};
+pub use holding::Holding;
 pub use ids::{LabelsId, ReservationId, RowId, SpecId};
 pub use instance_type::{CapacityType, InstanceType, Offering, SlotId, Slots};
 pub use keyed::{Keyed, KeyedMap};
@@ -48,12 +53,12 @@ pub use pod::{
 };
 pub use requirement::{Requirement, Requirements};
 pub use reservation::{
-    AllocatePolicy, ControllerMatch, Identity, Lifetime, ObjectMatch, OwnerReference, Phase, PreAllocation,
-    PreAllocationMode, PreAllocationSettings, Reservation, ReservationAffinity, ReservationAsk, ReservationOwner,
-    ReservationRules, Template,
+    ControllerMatch, Identity, Lifetime, ObjectMatch, OwnerReference, Phase, PreAllocation, PreAllocationMode,
+    PreAllocationSettings, Reservation, ReservationOwner, ReservationRules, Template,
 };
+pub use reservation_ask::{ReservationAffinity, ReservationAsk};
 pub use resources::{ResourceId, ResourceNames, Resources};
-pub use room::{Holding, NodeRoom, Room};
+pub use room::{NodeRoom, Room};
 pub use shared::Shared;
 pub use snapshot::{Bin, HostCounts, Mark, NodeEdit, NodeState, Site, Snapshot, host_allowance, host_allowance_above};
 pub use symbol::{Sym, Symbols};
@@ -62,6 +67,6 @@ pub use units::{
     Assigned, Cpu, CpuBinding, Device, DeviceAsk, HeldUnits, NumaNode, NumaPolicy, Units, UnitsAsk, UnitsState,
 };
 pub use universe::{
-    ClassId, Column, ColumnId, ColumnTable, Constraint, Counter, CounterId, LiveUniverse, NodeFilter, PodClass, PoolId,
-    Preferences, Universe,
+    ClassId, Column, ColumnId, ColumnTable, Constraint, Counter, CounterId, FilterId, LiveUniverse, NodeFilter,
+    PodClass, PoolId, Preferences, SelectorId, Universe,
 };

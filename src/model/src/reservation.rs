@@ -3,21 +3,9 @@
 use std::time::Duration;
 
 use crate::{
-    Assigned, HostPort, Labels, LabelsId, Requirements, ReservationId, ResourceId, Resources, Selector, SpecId, Sym,
-    Symbols, Taint, Toleration, Volumes,
+    AllocatePolicy, Assigned, HostPort, Labels, LabelsId, ResourceId, Resources, Selector, SpecId, Sym, Symbols, Taint,
+    Volumes,
 };
-
-/// How owners that need more than is reserved are treated.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum AllocatePolicy {
-    /// Not set: as Aligned, but not beside Reservations of another policy on one node.
-    #[default]
-    Unset,
-    /// They draw from the Reservation first and take the rest from the node.
-    Aligned,
-    /// What the Reservation reserves, they draw from it alone.
-    Restricted,
-}
 
 /// How far a Reservation has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -292,40 +280,6 @@ fn has_controller(controller: &ControllerMatch, pod: &Identity<'_>) -> bool {
                 // A controller that is yet to be created has no uid; kind and name decide.
                 && controller.uid.is_none_or(|uid| reference.uid.is_none_or(|known| known == uid))
         })
-}
-
-/// From which Reservations a pod must draw.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ReservationAffinity {
-    /// The very Reservation; `terms` and `selector` do not count then.
-    pub name: Option<Sym>,
-    /// One of these must hold for the labels of the node with those of the Reservation over them; none is no
-    /// constraint. `metadata.name` is the Reservation's name.
-    pub terms: Vec<Requirements>,
-    /// What the labels of the Reservation, over those of the node, must satisfy.
-    pub selector: Requirements,
-    /// Tolerations of a Reservation's taints, beside the pod's own.
-    pub tolerations: Vec<Toleration>,
-}
-
-/// What a pod asks of Reservations.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ReservationAsk {
-    /// Set where the pod must draw from a Reservation, even if from any.
-    pub affinity: Option<ReservationAffinity>,
-    /// Resources of which a Reservation must reserve exactly what the pod requests.
-    pub exact: Vec<ResourceId>,
-    /// The Reservations whose owners describe the pod, by index into [`crate::Cluster::reservations`], ascending.
-    pub owner_of: Vec<ReservationId>,
-    /// Of the pod that stands in for a pending Reservation: the first that is like it in all but name and age, by index
-    /// into [`crate::Cluster::reservations`].
-    pub reserves: Option<ReservationId>,
-    /// Of the pod that stands in for a Reservation together with its first owners: what these request of all there is.
-    pub owners_request: Resources,
-    /// It is a Reservation itself once it has a node (operating mode `Reservation`).
-    pub operates: bool,
-    /// Draw from none, and take unallocated room of all as if it were free (`reservation-ignored`).
-    pub ignores: bool,
 }
 
 /// How long a Reservation lives. Times are seconds of Unix time.

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use berth_model::{ColumnTable, Constraint, CounterId, Sym};
+use berth_model::{ColumnTable, Constraint, CounterId, FilterId, Sym};
 use berth_scheduling::topology::Domains;
 use berth_scheduling::{Passage, filter_admits_node, launch_passages};
 use rustc_hash::FxHashSet;
@@ -107,7 +107,7 @@ impl KnownDomains {
         let filter = definition.filter;
         let mut found: Vec<Sym> = Vec::new();
         for node in &world.tables.cluster.nodes {
-            let admits = filter.and_then(|filter| world.tables.universe.filters.get(filter as usize));
+            let admits = filter.and_then(|filter| world.tables.universe.filter(filter));
             if admits.is_none_or(|filter| filter_admits_node(world.tables.cluster, node, filter)) {
                 found.extend(node.labels.get(definition.key));
             }
@@ -118,14 +118,15 @@ impl KnownDomains {
             if pool.refusal.is_some() {
                 continue;
             }
-            let of_filter =
-                |filter: u32| world.tables.passages.get(filter as usize).and_then(|of_pools| of_pools.get(id.index()));
+            let of_filter = |filter: FilterId| {
+                world.tables.passages.get(filter.index()).and_then(|of_pools| of_pools.get(id.index()))
+            };
             let passages = filter.and_then(of_filter);
             if filters.is_empty() {
                 found.extend(values(world.tables.cluster, (pool, table), definition.key, None));
             }
             for &of in filters {
-                let filter = world.tables.universe.filters.get(of as usize).filter(|filter| !filter.places.is_empty());
+                let filter = world.tables.universe.filter(of).filter(|filter| !filter.places.is_empty());
                 let own = filter.map(|filter| launch_passages(world.tables.cluster, pool, table, filter));
                 let ways = own.as_ref().or_else(|| of_filter(of));
                 found.extend(values(world.tables.cluster, (pool, table), definition.key, ways.map(Vec::as_slice)));

@@ -25,7 +25,7 @@ impl World<'_> {
         }
         let cluster = self.tables.cluster;
         let filter = self.tables.universe.counter(counter).and_then(|known| known.filter);
-        let filter = filter.and_then(|filter| self.tables.universe.filters.get(filter as usize));
+        let filter = filter.and_then(|filter| self.tables.universe.filters.get(filter.index()));
         let nodes = cluster.nodes.iter().zip(self.ledger.state.nodes());
         let existing = nodes
             .filter(|(node, _)| filter.is_none_or(|filter| filter_admits_node(cluster, node, filter)))

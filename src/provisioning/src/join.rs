@@ -56,7 +56,7 @@ impl Tables<'_> {
     /// The ways in which a pool's nodes pass a counter's node filter; `None` where it has none.
     pub(crate) fn passages(&self, counter: CounterId, pool: PoolId) -> Option<&[Passage]> {
         let filter = self.universe.counter(counter)?.filter?;
-        self.passages.get(filter as usize)?.get(pool.index()).map(Vec::as_slice)
+        self.passages.get(filter.index())?.get(pool.index()).map(Vec::as_slice)
     }
 
     /// Whether nodes of a bin count where a counter does.

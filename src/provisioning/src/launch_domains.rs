@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use berth_model::{
-    Cluster, ColumnId, ColumnTable, Constraint, Counter, CounterId, NodeFilter, NodePool, Sym, Universe,
+    Cluster, ColumnId, ColumnTable, Constraint, Counter, CounterId, FilterId, NodeFilter, NodePool, Sym, Universe,
 };
 use berth_scheduling::Passage;
 use fixedbitset::FixedBitSet;
@@ -12,14 +12,14 @@ use crate::pool_limits::is_within_limits;
 
 /// By counter: the filters of nodes in whose domains pods are spread, by index; none for all nodes. Beside its own these are those of
 /// pods that it counts and that differ in where their volumes can be: a domain that one of them may be launched in is one for all.
-pub(crate) fn launch_filters(universe: &Universe) -> Vec<Vec<u32>> {
+pub(crate) fn launch_filters(universe: &Universe) -> Vec<Vec<FilterId>> {
     let with_volumes = |counter: &Counter| {
         let id = counter.filter?;
-        let filter = universe.filters.get(id as usize).filter(|filter| !filter.places.is_empty())?;
+        let filter = universe.filter(id).filter(|filter| !filter.places.is_empty())?;
         let NodeFilter { node_selector, required_terms, tolerations, keys, places: _ } = filter;
         Some((id, (counter.key, counter.selector, node_selector, required_terms, tolerations, keys)))
     };
-    let mut alike: BTreeMap<_, Vec<u32>> = BTreeMap::new();
+    let mut alike: BTreeMap<_, Vec<FilterId>> = BTreeMap::new();
     for (id, group) in universe.counters.iter().filter_map(with_volumes) {
         alike.entry(group).or_default().push(id);
     }
@@ -39,7 +39,7 @@ pub(crate) fn launch_filters(universe: &Universe) -> Vec<Vec<u32>> {
 pub(crate) fn counters_with_volumes(cluster: &Cluster, universe: &Universe) -> Vec<CounterId> {
     let has_volumes = |id: &CounterId| {
         let counter = universe.counter(*id).filter(|counter| counter.key != cluster.well_known.hostname);
-        let filter = counter.and_then(|counter| universe.filters.get(counter.filter? as usize));
+        let filter = counter.and_then(|counter| universe.filters.get(counter.filter?.index()));
         filter.is_some_and(|filter| !filter.places.is_empty())
     };
     let pending = universe.classes.iter().filter(|class| class.count > 0);

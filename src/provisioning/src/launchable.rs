@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use berth_model::{Cluster, ColumnTable, Constraint, CounterId, NodePool, Sym, Universe};
+use berth_model::{Cluster, ColumnTable, Constraint, CounterId, FilterId, NodePool, Sym, Universe};
 use berth_scheduling::{Launchable, Passage, launch_passages};
 use rustc_hash::FxHashMap;
 
@@ -59,11 +59,11 @@ fn of_tables(cluster: &Cluster, universe: &Universe, tables: &[ColumnTable]) -> 
         return launchable;
     }
     // What passes a filter is the same for all counters that have it, and what can be launched for all of one key and filters.
-    let mut passages: FxHashMap<u32, Vec<Vec<Passage>>> = FxHashMap::default();
-    let mut known: FxHashMap<(Sym, &[u32]), Vec<Sym>> = FxHashMap::default();
+    let mut passages: FxHashMap<FilterId, Vec<Vec<Passage>>> = FxHashMap::default();
+    let mut known: FxHashMap<(Sym, &[FilterId]), Vec<Sym>> = FxHashMap::default();
     let filters = launch_filters(universe);
     for id in counters.iter().filter_map(|counter| filters.get(counter.index())).flatten() {
-        let Some(filter) = universe.filters.get(*id as usize) else { continue };
+        let Some(filter) = universe.filter(*id) else { continue };
         let of_pools = || pools().map(|(pool, table)| launch_passages(cluster, pool, table, filter)).collect();
         passages.entry(*id).or_insert_with(of_pools);
     }

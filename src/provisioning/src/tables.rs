@@ -4,8 +4,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use berth_model::{
-    Bin, ClassId, Cluster, Column, ColumnId, ColumnTable, CounterId, HostCounts, NodePool, PodClass, PodSpec, PoolId,
-    Resources, Sym, Universe,
+    Bin, ClassId, Cluster, Column, ColumnId, ColumnTable, CounterId, FilterId, HostCounts, NodePool, PodClass, PodSpec,
+    PoolId, Resources, Sym, Universe,
 };
 use berth_scheduling::{NodeTables, Passage, filter_passages};
 use rustc_hash::FxHashMap;
@@ -47,7 +47,7 @@ pub(crate) struct Tables<'a> {
     /// By filter and NodePool: the ways in which nodes pass.
     pub(crate) passages: Vec<Vec<Vec<Passage>>>,
     /// See [`launch_filters`].
-    pub(crate) launch_filters: Vec<Vec<u32>>,
+    pub(crate) launch_filters: Vec<Vec<FilterId>>,
     /// See [`counters_with_volumes`].
     pub(crate) volume_counters: Vec<CounterId>,
     /// Nodes alike in labels (the hostname aside) and taints have one kind.

@@ -1,7 +1,8 @@
 //! What a decision reads of nodes that exist: which of them counters and filters are about, who runs there, and with what.
 
 use berth_model::{
-    Assigned, ClassId, Cluster, CounterId, NodeFilter, PodClass, PodSpec, PodStage, ReservationId, Snapshot, Universe,
+    Assigned, ClassId, Cluster, CounterId, FilterId, NodeFilter, PodClass, PodSpec, PodStage, ReservationId, Snapshot,
+    Universe,
 };
 use fixedbitset::FixedBitSet;
 
@@ -17,7 +18,7 @@ pub struct NodeTables<'a> {
     /// By node filter of the universe: the nodes that it admits.
     pub(crate) filters: Vec<FixedBitSet>,
     /// By counter: its filter.
-    pub(crate) counter_filters: Vec<Option<u32>>,
+    pub(crate) counter_filters: Vec<Option<FilterId>>,
     pub(crate) rules: Rules,
     /// How many nodes say which CPUs they have.
     pub(crate) reports_cpus: usize,
@@ -65,8 +66,8 @@ impl<'a> NodeTables<'a> {
     }
 
     /// Whether a node filter admits a node.
-    pub(crate) fn admits(&self, filter: u32, node: usize) -> bool {
-        self.filters.get(filter as usize).is_none_or(|nodes| nodes.contains(node))
+    pub(crate) fn admits(&self, filter: FilterId, node: usize) -> bool {
+        self.filters.get(filter.index()).is_none_or(|nodes| nodes.contains(node))
     }
 
     pub(crate) fn class_and_spec(&self, id: ClassId) -> Option<(&'a PodClass, &'a PodSpec)> {

@@ -40,7 +40,7 @@ pub enum Change {
     Offers,
     /// Namespaces, or their labels.
     Namespaces,
-    /// Reservations in more than what is drawn from them: their number, order, templates or owners.
+    /// Reservations in more than what is drawn from them: their number, templates or owners.
     Reservations,
 }
 

@@ -5,19 +5,19 @@ use super::*;
 const ZONE: &str = "topology.kubernetes.io/zone";
 
 /// A state with a decider, which is held to a decision from the whole after each change.
-struct Followed {
+pub(super) struct Followed {
     state: State,
     decider: Decider,
 }
 
 impl Followed {
-    fn new(objects: &[Object]) -> Self {
+    pub(super) fn new(objects: &[Object]) -> Self {
         let mut followed = Followed { state: state_of(objects), decider: Decider::new() };
         followed.hold("at first");
         followed
     }
 
-    fn hold(&mut self, when: &str) {
+    pub(super) fn hold(&mut self, when: &str) {
         let kept = self.decider.decide(&mut self.state, &Options::default(), NOW).unwrap();
         let whole = decide(&mut self.state, &Options::default(), NOW).unwrap();
         assert_eq!(format!("{kept:#?}"), format!("{whole:#?}"), "{when}");
@@ -25,24 +25,24 @@ impl Followed {
         assert_eq!(self.state.n_conversions(), 1, "{when}: converted anew");
     }
 
-    fn tell(&mut self, objects: Vec<Object>) {
+    pub(super) fn tell(&mut self, objects: Vec<Object>) {
         for object in objects {
             self.state.apply(Event::Applied(object), NOW).unwrap();
         }
     }
 
-    fn put(&mut self, when: &str, objects: Vec<Object>) {
+    pub(super) fn put(&mut self, when: &str, objects: Vec<Object>) {
         self.tell(objects);
         self.hold(when);
     }
 
-    fn take(&mut self, kind: Kind, namespace: &str, name: &str) {
+    pub(super) fn take(&mut self, kind: Kind, namespace: &str, name: &str) {
         let object = Key::new(kind, namespace, name).with_uid(None);
         self.state.apply(Event::Deleted { object, resource_version: None }, NOW).unwrap();
     }
 }
 
-fn mk_zonal(name: &str, cpu: &str, zone: &str, more: Value) -> Object {
+pub(super) fn mk_zonal(name: &str, cpu: &str, zone: &str, more: Value) -> Object {
     let mut node = serde_json::to_value(match mk_node(name, cpu, &json!({ZONE: zone})) {
         Object::Node(node) => (*node).clone(),
         _ => unreachable!(),
@@ -65,7 +65,7 @@ fn mk_spread(name: &str, app: &str, more: Value) -> Object {
     mk_pod(name, "100m", with)
 }
 
-fn on(node: &str) -> Value {
+pub(super) fn on(node: &str) -> Value {
     json!({"spec": {"nodeName": node}})
 }
 

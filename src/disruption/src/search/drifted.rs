@@ -7,8 +7,9 @@ use berth_decisions::DecideError;
 use jiff::SignedDuration;
 
 use super::Search;
-use crate::candidate::{Candidate, Reason};
+use crate::candidate::Candidate;
 use crate::command::Method;
+use crate::reason::Reason;
 use crate::replicas::static_replacement;
 use crate::simulate::{Replacement, Verdict};
 

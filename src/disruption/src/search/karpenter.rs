@@ -12,8 +12,9 @@ use berth_model::Money;
 
 use super::Search;
 use crate::Options;
-use crate::candidate::{Candidate, Reason};
+use crate::candidate::Candidate;
 use crate::command::Method;
+use crate::reason::Reason;
 use crate::simulate::{Replacement, Verdict};
 use crate::worth::worth;
 

@@ -17,11 +17,12 @@ use berth_model::Money;
 use berth_state::{ObjectRef, State, Time};
 
 use crate::batches::Batches;
-use crate::candidate::{Candidate, Reason, no_budget, unreadable_budgets};
+use crate::candidate::Candidate;
 use crate::command::{Command, Disruption, Kept, Method, Why};
 use crate::play::{Played, play, replacement_name};
 use crate::prices::{Price, Prices};
 use crate::program::lower_bound;
+use crate::reason::{Reason, no_budget, unreadable_budgets};
 use crate::simulate::{Baseline, Replacement, Verdict, by_name, what_if};
 use crate::survey::Survey;
 use crate::verdict::{self, forecasts};

@@ -3,7 +3,7 @@
 use fixedbitset::FixedBitSet;
 use smallvec::SmallVec;
 
-use super::HostCounts;
+use super::host_counts::HostCounts;
 use crate::{ClassId, ColumnId, Disk, HostPort, PoolId, Requirements, ResourceId, Resources, Sym};
 
 /// A group of identical nodes to be launched: which columns remain possible, and what is on each node.

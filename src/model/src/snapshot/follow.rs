@@ -71,7 +71,8 @@ impl Snapshot {
             if let Some(reservation) = cluster.reservation(holding.reservation) {
                 edit.attach(&reservation.host_ports, &reservation.volumes);
             }
-            for counter in self.count_holding(cluster, universe, holding, &site, true) {
+            let class = universe.reserved(holding.reservation);
+            for counter in self.count_holding(cluster, universe, (holding, class), &site, true) {
                 edit.add_on_host(counter, 1);
             }
         }
@@ -96,13 +97,13 @@ impl Snapshot {
         self.count_on(cluster, universe, (class, pod.stage), site, comes)
     }
 
-    /// Counts what a Reservation holds on a node, or not any more; the counters on the host name in which it stands in for
-    /// its pods.
+    /// Counts what a Reservation holds on a node, or not any more, with the class of the pod that stands in for it; the counters
+    /// on the host name in which that one counts.
     pub fn count_holding(
         &mut self,
         cluster: &Cluster,
         universe: &Universe,
-        holding: &Holding,
+        (holding, class): (&Holding, Option<ClassId>),
         site: &Site<'_, impl Fn(CounterId) -> bool>,
         comes: bool,
     ) -> Vec<CounterId> {
@@ -110,7 +111,6 @@ impl Snapshot {
         for &claim in &reservation.volumes.exclusive_claims {
             if comes { self.use_claim(claim) } else { self.free_claim(claim) }
         }
-        let class = universe.reserved(holding.reservation);
         let Some(class) = class.filter(|_| holding.stands_in()) else { return Vec::new() };
         self.count_on(cluster, universe, (class, PodStage::Bound), site, comes)
     }

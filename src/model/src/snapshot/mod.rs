@@ -3,61 +3,21 @@
 mod bins;
 mod domains;
 mod follow;
+mod host_counts;
 mod node;
+mod node_state;
 mod undo;
 
-use smallvec::SmallVec;
-
 use crate::cluster::listed;
-use crate::{Cluster, ColumnId, Constraint, CounterId, PoolId, Resources, SlotId, Sym, Universe};
+use crate::{Cluster, ColumnId, CounterId, PoolId, Resources, SlotId, Sym, Universe};
 
 pub use bins::Bin;
 use domains::DomainCounts;
 pub use follow::Site;
-pub use node::{NodeEdit, NodeState};
+pub use host_counts::{HostCounts, host_allowance, host_allowance_above};
+pub use node::NodeEdit;
+pub use node_state::NodeState;
 use undo::Undo;
-
-/// Pods per counter on one node, ascending by counter.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct HostCounts(SmallVec<[(CounterId, u32); 4]>);
-
-impl HostCounts {
-    /// The count of a counter.
-    pub fn get(&self, counter: CounterId) -> u32 {
-        let at = self.0.binary_search_by_key(&counter, |(known, _)| *known);
-        at.ok().and_then(|at| self.0.get(at)).map_or(0, |(_, count)| *count)
-    }
-
-    /// The counters with pods, ascending.
-    pub fn iter(&self) -> impl Iterator<Item = (CounterId, u32)> + '_ {
-        self.0.iter().copied()
-    }
-
-    /// Takes pods off a counter.
-    pub fn subtract(&mut self, counter: CounterId, pods: u32) {
-        if let Ok(at) = self.0.binary_search_by_key(&counter, |(known, _)| *known)
-            && let Some((_, count)) = self.0.get_mut(at)
-        {
-            *count = count.saturating_sub(pods);
-            // Without zeros, so that equal counts are equal values.
-            if *count == 0 {
-                self.0.remove(at);
-            }
-        }
-    }
-
-    /// Adds to a counter.
-    pub fn add(&mut self, counter: CounterId, pods: u32) {
-        match self.0.binary_search_by_key(&counter, |(known, _)| *known) {
-            Ok(at) => {
-                if let Some((_, count)) = self.0.get_mut(at) {
-                    *count = count.saturating_add(pods);
-                }
-            }
-            Err(at) => self.0.insert(at, (counter, pods)),
-        }
-    }
-}
 
 /// A point to roll back to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -390,57 +350,4 @@ impl Snapshot {
             self.claims.insert(claim, users);
         }
     }
-}
-
-/// `assumed` with that of `pods` more pods (or, with a negative count, of fewer).
-fn add_assumed(assumed: [i64; 2], of_pod: [i64; 2], pods: i64) -> [i64; 2] {
-    let [cpu, memory] = assumed;
-    let [pod_cpu, pod_memory] = of_pod;
-    let times = |sum: i64, each: i64| sum.saturating_add(each.saturating_mul(pods));
-    [times(cpu, pod_cpu), times(memory, pod_memory)]
-}
-
-/// How many more pods of a class a node may take, as far as constraints on `kubernetes.io/hostname` tell. A new node
-/// can always be made, so the least count over nodes is taken as 0, as Karpenter does.
-pub fn host_allowance(counts: &HostCounts, constraints: &[Constraint], is_first: impl Fn(CounterId) -> bool) -> u32 {
-    host_allowance_above(counts, constraints, is_first, |_| 0)
-}
-
-/// The same where the least count over nodes is known.
-pub fn host_allowance_above(
-    counts: &HostCounts,
-    constraints: &[Constraint],
-    is_first: impl Fn(CounterId) -> bool,
-    least: impl Fn(CounterId) -> u32,
-) -> u32 {
-    let mut allowance = u32::MAX;
-    for constraint in constraints {
-        let count = counts.get(constraint.counter());
-        let limit = match *constraint {
-            Constraint::Spread { counter, max_skew, counts_self: true, .. } => {
-                max_skew.saturating_add(least(counter)).saturating_sub(count)
-            }
-            Constraint::Spread { counter, max_skew, .. } if count <= max_skew.saturating_add(least(counter)) => {
-                u32::MAX
-            }
-            Constraint::Spread { .. } => 0,
-            Constraint::AntiAffinity { .. } if count > 0 => 0,
-            Constraint::AntiAffinity { counts_self, .. } => {
-                if counts_self {
-                    1
-                } else {
-                    u32::MAX
-                }
-            }
-            Constraint::Affinity { counter, counts_self } => {
-                if count > 0 || (counts_self && is_first(counter)) {
-                    u32::MAX
-                } else {
-                    0
-                }
-            }
-        };
-        allowance = allowance.min(limit);
-    }
-    allowance
 }

@@ -1,59 +1,11 @@
-//! A node that exists, and what a decision does to it.
+//! What a decision does to a node that exists.
 
 use std::ops::Deref;
 
-use smallvec::SmallVec;
-
+use super::node_state::NodeState;
 use super::undo::{NodeUndo, Undo};
-use super::{HostCounts, add_assumed};
 use crate::room::change;
-use crate::{
-    Assigned, ClassId, CounterId, Disk, HeldUnits, Holding, HostPort, ReservationId, Resources, Room, Sym, UnitsState,
-    Volumes,
-};
-
-/// What a decision has changed of an existing node.
-#[derive(Clone, Debug, Default)]
-pub struct NodeState {
-    /// What is neither used nor held.
-    pub free: Resources,
-    /// What Reservations hold; off `free`.
-    pub holdings: Vec<Holding>,
-    /// CPU (milli) and memory (bytes) that scores assume beyond what is requested, see [`crate::PodSpec::assumed`].
-    pub assumed: [i64; 2],
-    /// The pods that the decision binds to it, and the Reservations that it places on it by their class.
-    pub added: SmallVec<[(ClassId, u32); 2]>,
-    /// Those of the added pods that draw, in the order in which they came: class, and the Reservation by index into
-    /// [`crate::Cluster::reservations`].
-    pub draws: Vec<(ClassId, ReservationId)>,
-    /// The Reservations that the decision places on it, by index into [`crate::Cluster::reservations`].
-    pub placed: Vec<ReservationId>,
-    /// Pods per hostname counter, running ones included.
-    pub host_counts: HostCounts,
-    /// Host ports in use, and those held by Reservations: once for each.
-    pub ports: Vec<HostPort>,
-    /// CPUs and devices that pods and Reservations have to themselves.
-    pub units: UnitsState,
-    /// What added pods and Reservations got of them, in the order in which they came, and from which Reservation pods
-    /// draw.
-    pub assigned: Vec<(ClassId, Option<ReservationId>, Assigned)>,
-    /// Volumes attached, and those that Reservations hold: (driver, volume), sorted, once for each.
-    pub attached: Vec<(Sym, Sym)>,
-    /// Disks in use, and those held by Reservations: once for each.
-    pub disks: Vec<Disk>,
-}
-
-impl NodeState {
-    /// What is not used.
-    pub fn room(&self) -> Room<'_> {
-        Room { free: &self.free, holdings: &self.holdings }
-    }
-
-    /// The holding of a Reservation.
-    pub fn holding(&self, reservation: ReservationId) -> Option<&Holding> {
-        self.holdings.iter().find(|holding| holding.reservation == reservation)
-    }
-}
+use crate::{Assigned, ClassId, CounterId, HeldUnits, Holding, HostPort, ReservationId, Resources, Volumes};
 
 /// A node that is changed. The journal notes what each change was about as it was before, not the node.
 #[derive(Debug)]
@@ -180,7 +132,7 @@ impl<'s> NodeEdit<'s> {
         self.note(NodeUndo::Units(Box::new(before)));
     }
 
-    /// Counts anew which CPUs and devices pods have, as [`UnitsState::recount`].
+    /// Counts anew which CPUs and devices pods have, as [`crate::UnitsState::recount`].
     pub fn recount_units<'p>(&mut self, pods: impl Iterator<Item = (&'p Assigned, Option<ReservationId>)>) {
         let mut counted = self.node.units.clone();
         counted.recount(pods);
@@ -272,4 +224,12 @@ impl<'s> NodeEdit<'s> {
             }
         }
     }
+}
+
+/// `assumed` with that of `pods` more pods (or, with a negative count, of fewer).
+fn add_assumed(assumed: [i64; 2], of_pod: [i64; 2], pods: i64) -> [i64; 2] {
+    let [cpu, memory] = assumed;
+    let [pod_cpu, pod_memory] = of_pod;
+    let times = |sum: i64, each: i64| sum.saturating_add(each.saturating_mul(pods));
+    [times(cpu, pod_cpu), times(memory, pod_memory)]
 }

@@ -1,10 +1,10 @@
 //! What the journal keeps of a change: as much as it takes to undo it.
 
+use super::bins::Bin;
+use super::node_state::NodeState;
 use crate::resources::Amounts;
 use crate::units::UnitsUndo;
-use crate::{
-    Bin, ColumnId, CounterId, Disk, HeldUnits, Holding, HostPort, NodeState, PoolId, Resources, SlotId, Sym, UnitsState,
-};
+use crate::{ColumnId, CounterId, Disk, HeldUnits, Holding, HostPort, PoolId, Resources, SlotId, Sym, UnitsState};
 
 #[derive(Clone, Debug)]
 pub(super) enum Undo {

@@ -1,6 +1,6 @@
 //! Pod classes: pods that no rule can tell apart.
 
-use super::topology::{Constraint, Counter, CounterId, NodeFilter};
+use super::topology::{Constraint, Counter, CounterId, FilterId, NodeFilter};
 use crate::cluster::listed;
 use crate::{Cluster, Labels, LabelsId, MemberKind, PendingRow, ReservationId, RowId, SpecId, Sym};
 
@@ -102,5 +102,10 @@ impl Universe {
     /// The counter of an id.
     pub fn counter(&self, id: CounterId) -> Option<&Counter> {
         listed(&self.counters, id.index(), "counter")
+    }
+
+    /// The node filter of an id.
+    pub fn filter(&self, id: FilterId) -> Option<&NodeFilter> {
+        listed(&self.filters, id.index(), "node filter")
     }
 }

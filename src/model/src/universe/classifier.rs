@@ -6,7 +6,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::classes::{ClassId, PodClass, Preferences, SpecAndLabels, labels_of};
 use super::constraints::{Asked, Builder, OwnConstraints};
-use super::topology::{Constraint, Counter, CounterId};
+use super::topology::{Constraint, Counter, CounterId, SelectorId};
 use crate::{Cluster, MemberKind, SpecId};
 
 /// What makes a class: see [`PodClass`].
@@ -18,7 +18,7 @@ pub(super) type ClassKey =
 pub(super) struct Classifier {
     pub(super) builder: Builder,
     /// By selector, so that what a shape matches becomes counters.
-    pub(super) by_selector: FxHashMap<u32, Vec<CounterId>>,
+    pub(super) by_selector: FxHashMap<SelectorId, Vec<CounterId>>,
     /// See [`Builder::needed_owner_counters`].
     pub(super) needed: FxHashSet<CounterId>,
     pub(super) ids: FxHashMap<ClassKey, ClassId>,
@@ -30,7 +30,7 @@ impl Classifier {
         &mut self,
         (kind, _, spec, _): SpecAndLabels,
         own: &OwnConstraints,
-        matched: &[u32],
+        matched: &[SelectorId],
         is_asking: bool,
         classes: &mut Vec<PodClass>,
     ) -> ClassId {
@@ -72,10 +72,10 @@ impl Classifier {
     ) -> bool {
         let Classifier { builder, by_selector, needed, .. } = self;
         let new: Vec<(CounterId, &Counter)> = (0..).map(CounterId).zip(&builder.counters).skip(first).collect();
-        let mut selectors: Vec<u32> = new.iter().map(|(_, counter)| counter.selector).collect();
+        let mut selectors: Vec<SelectorId> = new.iter().map(|(_, counter)| counter.selector).collect();
         selectors.sort_unstable();
         selectors.dedup();
-        let is_matched = |selector: u32, (_, namespace, _, labels): SpecAndLabels| {
+        let is_matched = |selector: SelectorId, (_, namespace, _, labels): SpecAndLabels| {
             builder.selectors.matches(selector, namespace, labels_of(cluster, labels), &cluster.symbols)
         };
         if known.any(|shape| selectors.iter().any(|selector| is_matched(*selector, *shape))) {
@@ -94,7 +94,7 @@ impl Classifier {
 
     /// Whether a shape that came later leaves the counters of others as they are: it asks for none that is not counted yet,
     /// and each owner counter that it makes tell something is needed already.
-    pub(super) fn leaves_others(&self, own: &OwnConstraints, matched: &[u32]) -> bool {
+    pub(super) fn leaves_others(&self, own: &OwnConstraints, matched: &[SelectorId]) -> bool {
         let Classifier { builder, by_selector, needed, .. } = self;
         let is_told = |id: &CounterId| {
             let counter = builder.counters.get(id.index());
@@ -114,9 +114,13 @@ impl Classifier {
 impl Builder {
     // An owner counter says nothing new where every pod that its selector matches is itself an owner, and every owner
     // is matched: the counter of matched pods then keeps them apart. This is the common self anti-affinity.
-    pub(super) fn needed_owner_counters(&self, own: &[OwnConstraints], matched: &[Vec<u32>]) -> FxHashSet<CounterId> {
+    pub(super) fn needed_owner_counters(
+        &self,
+        own: &[OwnConstraints],
+        matched: &[Vec<SelectorId>],
+    ) -> FxHashSet<CounterId> {
         let mut needed = FxHashSet::default();
-        let mut owners_by_selector: FxHashMap<u32, Vec<CounterId>> = FxHashMap::default();
+        let mut owners_by_selector: FxHashMap<SelectorId, Vec<CounterId>> = FxHashMap::default();
         for (index, counter) in self.counters.iter().enumerate().filter(|(_, c)| c.counts_owners && c.pull == 0) {
             let id = CounterId(u32::try_from(index).unwrap_or(u32::MAX));
             owners_by_selector.entry(counter.selector).or_default().push(id);

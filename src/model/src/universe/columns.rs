@@ -72,6 +72,21 @@ pub struct Column {
 }
 
 impl Column {
+    /// The column of a NodePool that keeps nothing and has no daemons.
+    fn of(offer: &Offer<'_>) -> Self {
+        Column {
+            instance_type: offer.index,
+            os: offer.os,
+            capacity_type: offer.offering.capacity_type,
+            zone: offer.offering.zone,
+            slots: offer.offering.slots,
+            price: offer.offering.price,
+            list_price: offer.offering.list_price,
+            room: offer.instance_type.resources.clone(),
+            daemons: Resources::new(),
+        }
+    }
+
     // Nothing that could be launched: dearer than all else, and without room.
     fn none() -> Self {
         let dearest = Money::from_pico(i128::MAX / 4);
@@ -139,7 +154,7 @@ impl ColumnTable {
         let n = offers.len();
         let mut table = ColumnTable {
             reserved: FixedBitSet::with_capacity(n),
-            columns: offers.iter().map(Offer::column).collect(),
+            columns: offers.iter().map(Column::of).collect(),
             open,
             min_values: pool.requirements.iter().filter_map(|(k, r)| r.min_values().map(|n| (k, n))).collect(),
             daemon_columns: Vec::new(),

@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 
 use super::classes::{Preferences, SpecAndLabels, labels_of};
 use super::selectors::{NamespaceLabels, Selectors, with_label_keys};
-use super::topology::{Constraint, Counter, CounterId, NodeFilter};
+use super::topology::{Constraint, Counter, CounterId, FilterId, NodeFilter, SelectorId};
 use crate::{Cluster, Labels, PodSpec, PodTerm, Requirements, Selector, SpreadConstraint, Sym};
 
 /// The counters that a shape's own spec asks for.
@@ -50,7 +50,7 @@ impl Builder {
         id
     }
 
-    fn filter(&mut self, filter: NodeFilter) -> Option<u32> {
+    fn filter(&mut self, filter: NodeFilter) -> Option<FilterId> {
         if filter == NodeFilter::default() {
             return None;
         }
@@ -58,7 +58,7 @@ impl Builder {
             self.filters.push(filter);
             self.filters.len() - 1
         });
-        u32::try_from(at).ok()
+        Some(FilterId::new(at))
     }
 
     // The counters of a shape's own terms. Of a pod that already runs only its required anti-affinity matters.
@@ -203,7 +203,7 @@ impl Builder {
         let required = spec.affinity.iter().map(|term| (1, term));
         let preferred = spec.preferred_affinity.iter().map(|(weight, term)| (*weight, term));
         let avoided = spec.preferred_anti_affinity.iter().map(|(weight, term)| (-*weight, term));
-        let mut summed: std::collections::BTreeMap<(Sym, u32), i32> = std::collections::BTreeMap::new();
+        let mut summed: std::collections::BTreeMap<(Sym, SelectorId), i32> = std::collections::BTreeMap::new();
         for (weight, term) in required.chain(preferred).chain(avoided) {
             let selector = self.selectors.intern_all(
                 std::slice::from_ref(term),

@@ -7,7 +7,7 @@ use super::classes::{ClassId, SpecAndLabels, Universe, labels_of};
 use super::classifier::Classifier;
 use super::reduce::{Reduced, reduce};
 use super::selectors::NamespaceLabels;
-use crate::{BoundPod, Cluster, MemberKind};
+use crate::{BoundPod, Cluster, MemberKind, ReservationId};
 
 /// A universe [with scores](Universe::with_scores) that follows a cluster. Running pods that come again where they go are
 /// known as they would ask for a place, so that they can become pending at any time.
@@ -73,6 +73,28 @@ impl LiveUniverse {
             }
         }
         true
+    }
+
+    /// Takes in which Reservations there are now, and whose pods stand in for them: those of which the pod is of another class
+    /// than before, with that one. `None`: the whole is to be reduced anew.
+    pub fn set_reservations(&mut self, cluster: &Cluster) -> Option<Vec<(ReservationId, Option<ClassId>)>> {
+        let mut changed = Vec::new();
+        for (id, reservation) in cluster.reservations_with_ids() {
+            let shape = reservation.template.map(|pod| (MemberKind::Reservation, pod.namespace, pod.spec, pod.labels));
+            let class = match shape {
+                Some(shape) => Some(self.class_of(cluster, shape, true)?),
+                None => None,
+            };
+            match self.universe.reserved.get_mut(id.index()) {
+                Some(known) if *known == class => {}
+                Some(known) => changed.push((id, std::mem::replace(known, class))),
+                None => {
+                    self.universe.reserved.push(class);
+                    changed.push((id, None));
+                }
+            }
+        }
+        Some(changed)
     }
 
     /// A pod came to a node, as the one at this position of [`crate::Node::pods`]; its class. `None`: the whole is to be

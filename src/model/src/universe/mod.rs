@@ -17,4 +17,4 @@ mod topology;
 pub use classes::{ClassId, PodClass, Preferences, Universe};
 pub use columns::{Column, ColumnId, ColumnTable, PoolId};
 pub use live::LiveUniverse;
-pub use topology::{Constraint, Counter, CounterId, NodeFilter};
+pub use topology::{Constraint, Counter, CounterId, FilterId, NodeFilter, SelectorId};

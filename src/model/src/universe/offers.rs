@@ -5,16 +5,15 @@ use std::cmp::Ordering;
 
 use rustc_hash::FxHashSet;
 
-use super::columns::Column;
-use crate::{Cluster, InstanceType, Offering, Resources, Sym};
+use crate::{Cluster, InstanceType, Offering, Sym};
 
 /// One instance type × offering × operating system.
 #[derive(Clone, Copy)]
 pub(super) struct Offer<'c> {
-    index: u32,
-    instance_type: &'c InstanceType,
+    pub(super) index: u32,
+    pub(super) instance_type: &'c InstanceType,
     pub(super) offering: &'c Offering,
-    os: Option<Sym>,
+    pub(super) os: Option<Sym>,
 }
 
 impl<'c> Offer<'c> {
@@ -22,21 +21,6 @@ impl<'c> Offer<'c> {
     pub(super) fn labels(&self, cluster: &Cluster) -> impl Iterator<Item = (Sym, Sym)> + use<'c> {
         let os = self.os.map(|os| (cluster.well_known.os, os));
         self.instance_type.labels.iter().chain(self.offering.labels.iter()).chain(os)
-    }
-
-    /// The column of a NodePool that keeps nothing and has no daemons.
-    pub(super) fn column(&self) -> Column {
-        Column {
-            instance_type: self.index,
-            os: self.os,
-            capacity_type: self.offering.capacity_type,
-            zone: self.offering.zone,
-            slots: self.offering.slots,
-            price: self.offering.price,
-            list_price: self.offering.list_price,
-            room: self.instance_type.resources.clone(),
-            daemons: Resources::new(),
-        }
     }
 }
 

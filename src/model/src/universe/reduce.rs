@@ -6,7 +6,7 @@ use super::classes::{ClassId, SpecAndLabels, Universe, labels_of};
 use super::classifier::Classifier;
 use super::constraints::{Builder, OwnConstraints};
 use super::selectors::NamespaceLabels;
-use super::topology::CounterId;
+use super::topology::{CounterId, SelectorId};
 use crate::{Cluster, MemberKind, RowId};
 
 /// A universe with what was made on the way to it.
@@ -96,7 +96,7 @@ pub(super) fn reduce(
         .enumerate()
         .map(|(index, shape)| builder.constraints(cluster, namespaces, *shape, index < asking))
         .collect();
-    let matched: Vec<Vec<u32>> = shapes
+    let matched: Vec<Vec<SelectorId>> = shapes
         .iter()
         .map(|(_, namespace, _, labels)| {
             builder.selectors.matching(*namespace, labels_of(cluster, *labels), &cluster.symbols)
@@ -112,11 +112,11 @@ impl Builder {
         cluster: &Cluster,
         shapes: Vec<SpecAndLabels>,
         counts: Counts,
-        (own, matched): (&[OwnConstraints], &[Vec<u32>]),
+        (own, matched): (&[OwnConstraints], &[Vec<SelectorId>]),
         (bound_of, reserved_of): (Vec<Vec<usize>>, Vec<Option<usize>>),
     ) -> Reduced {
         let needed = self.needed_owner_counters(own, matched);
-        let mut by_selector: FxHashMap<u32, Vec<CounterId>> = FxHashMap::default();
+        let mut by_selector: FxHashMap<SelectorId, Vec<CounterId>> = FxHashMap::default();
         for (index, counter) in self.counters.iter().enumerate() {
             let id = CounterId(u32::try_from(index).unwrap_or(u32::MAX));
             by_selector.entry(counter.selector).or_default().push(id);

@@ -2,6 +2,8 @@
 
 use rustc_hash::FxHashMap;
 
+use super::topology::SelectorId;
+use crate::cluster::listed;
 use crate::{Cluster, Labels, PodTerm, Requirement, Selector, Sym, Symbols};
 
 /// The label that every namespace has, with its name.
@@ -21,20 +23,20 @@ struct ScopedSelector {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Selectors {
     list: Vec<ScopedSelector>,
-    ids: FxHashMap<ScopedSelector, u32>,
+    ids: FxHashMap<ScopedSelector, SelectorId>,
     // Selectors that need one of some values of a key, by each such pair; the others must always be tried.
-    by_pair: FxHashMap<(Sym, Sym), Vec<u32>>,
-    unindexed: Vec<u32>,
+    by_pair: FxHashMap<(Sym, Sym), Vec<SelectorId>>,
+    unindexed: Vec<SelectorId>,
     /// Whether some term asks for labels of namespaces.
     reads_namespaces: bool,
 }
 
 impl Selectors {
-    fn intern(&mut self, scoped: ScopedSelector) -> u32 {
+    fn intern(&mut self, scoped: ScopedSelector) -> SelectorId {
         if let Some(&id) = self.ids.get(&scoped) {
             return id;
         }
-        let id = u32::try_from(self.list.len()).unwrap_or(u32::MAX);
+        let id = SelectorId(u32::try_from(self.list.len()).unwrap_or(u32::MAX));
         if let Some(requirements) = &scoped.selector.requirements {
             let narrowest = requirements
                 .iter()
@@ -55,7 +57,7 @@ impl Selectors {
     }
 
     /// The selector of a spread constraint: the pod's own namespace.
-    pub(crate) fn intern_own(&mut self, namespace: Sym, selector: Selector) -> u32 {
+    pub(crate) fn intern_own(&mut self, namespace: Sym, selector: Selector) -> SelectorId {
         self.intern(ScopedSelector { scope: Some(vec![namespace]), selector })
     }
 
@@ -67,7 +69,7 @@ impl Selectors {
         selector: Selector,
         namespaces: &NamespaceLabels,
         symbols: &Symbols,
-    ) -> u32 {
+    ) -> SelectorId {
         let scope = self.scope_of(term, namespace, namespaces, symbols);
         self.intern(ScopedSelector { scope, selector })
     }
@@ -79,7 +81,7 @@ impl Selectors {
         (namespace, labels): (Sym, &Labels),
         namespaces: &NamespaceLabels,
         symbols: &Symbols,
-    ) -> u32 {
+    ) -> SelectorId {
         let (mut scope, mut requirements): (Scope, _) = (None, Some(crate::Requirements::new()));
         for term in terms {
             scope = match (scope, self.scope_of(term, namespace, namespaces, symbols)) {
@@ -117,17 +119,17 @@ impl Selectors {
     }
 
     /// Whether a selector matches a pod.
-    pub(crate) fn matches(&self, id: u32, namespace: Sym, labels: &Labels, symbols: &Symbols) -> bool {
-        self.list.get(id as usize).is_some_and(|scoped| {
+    pub(crate) fn matches(&self, id: SelectorId, namespace: Sym, labels: &Labels, symbols: &Symbols) -> bool {
+        listed(&self.list, id.0 as usize, "selector").is_some_and(|scoped| {
             scoped.scope.as_ref().is_none_or(|scope| scope.binary_search(&namespace).is_ok())
                 && scoped.selector.matches(labels, symbols)
         })
     }
 
     /// The selectors that match a pod, in ascending order.
-    pub(crate) fn matching(&self, namespace: Sym, labels: &Labels, symbols: &Symbols) -> Vec<u32> {
+    pub(crate) fn matching(&self, namespace: Sym, labels: &Labels, symbols: &Symbols) -> Vec<SelectorId> {
         let candidates = labels.iter().filter_map(|pair| self.by_pair.get(&pair)).flatten();
-        let mut out: Vec<u32> = candidates
+        let mut out: Vec<SelectorId> = candidates
             .chain(&self.unindexed)
             .copied()
             .filter(|&id| self.matches(id, namespace, labels, symbols))

@@ -17,6 +17,27 @@ impl CounterId {
     }
 }
 
+/// An index into [`crate::Universe::filters`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FilterId(pub u32);
+
+impl FilterId {
+    /// By index.
+    pub fn new(index: usize) -> Self {
+        debug_assert!(u32::try_from(index).is_ok(), "more node filters than ids");
+        FilterId(u32::try_from(index).unwrap_or(u32::MAX))
+    }
+
+    /// As an index.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Which selector of pods, within namespaces, of those that a universe knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SelectorId(pub(super) u32);
+
 /// Which nodes a spread constraint looks at (`nodeAffinityPolicy`, `nodeTaintsPolicy`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeFilter {
@@ -38,8 +59,8 @@ pub struct NodeFilter {
 pub struct Counter {
     /// The label that makes domains of nodes.
     pub key: Sym,
-    /// Index into the universe's selectors.
-    pub selector: u32,
+    /// Whose pods it counts.
+    pub selector: SelectorId,
     /// Whether it counts the owners of a term rather than the pods that its selector matches.
     pub counts_owners: bool,
     /// Set on counters of owners that scores read: the weight with which an owner draws the matched pods to its domain,
@@ -50,7 +71,7 @@ pub struct Counter {
     /// Set on counters that only scores of default spreading read: no node is kept from anybody by them, nor launched.
     pub scores_only: bool,
     /// Pods on other nodes do not count, and domains without such a node do not exist. `None` is every node.
-    pub filter: Option<u32>,
+    pub filter: Option<FilterId>,
 }
 
 /// A constraint of a class on where its pods may go.

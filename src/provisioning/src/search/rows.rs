@@ -233,7 +233,7 @@ fn is_expressible(tables: &Tables<'_>, prepared: &Prepared<'_>) -> bool {
         let definition = tables.universe.counter(*counter);
         let Some(filter) = definition.and_then(|counter| counter.filter) else { return true };
         prepared.admissions.iter().enumerate().all(|(pool, admission)| {
-            let passages = tables.passages.get(filter as usize).and_then(|passages| passages.get(pool));
+            let passages = tables.passages.get(filter.index()).and_then(|passages| passages.get(pool));
             let (Some(admission), Some(passages)) = (admission, passages) else { return true };
             passages.iter().all(|passage| passage.columns.is_disjoint(&admission.columns))
                 || passages.iter().any(|passage| {

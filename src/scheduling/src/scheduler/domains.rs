@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use berth_model::{Cluster, Counter, Labels, Node, Sym};
+use berth_model::{Cluster, Counter, FilterId, Labels, Node, Sym};
 use rustc_hash::FxHashMap;
 
 /// How many nodes are in each domain of a key, by node filter.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DomainSizes {
-    sizes: FxHashMap<(Option<u32>, Sym), Sizes>,
+    sizes: FxHashMap<(Option<FilterId>, Sym), Sizes>,
     /// By key.
     ids: FxHashMap<Sym, Arc<Domains>>,
 }
@@ -42,14 +42,14 @@ impl Domains {
 
 impl DomainSizes {
     /// The domains that counters are about. `admits` tells whether a filter admits a node.
-    pub(super) fn new(cluster: &Cluster, counters: &[Counter], admits: impl Fn(u32, usize) -> bool) -> Self {
+    pub(super) fn new(cluster: &Cluster, counters: &[Counter], admits: impl Fn(FilterId, usize) -> bool) -> Self {
         let mut domains = DomainSizes::default();
         domains.extend(cluster, counters, admits);
         domains
     }
 
     /// The same with more counters.
-    pub(super) fn extend(&mut self, cluster: &Cluster, counters: &[Counter], admits: impl Fn(u32, usize) -> bool) {
+    pub(super) fn extend(&mut self, cluster: &Cluster, counters: &[Counter], admits: impl Fn(FilterId, usize) -> bool) {
         let hostname = cluster.well_known.hostname;
         for counter in counters.iter().filter(|counter| counter.key != hostname) {
             for filter in [None, counter.filter] {
@@ -81,13 +81,13 @@ impl DomainSizes {
     }
 
     /// The domains of a key that have a node which a filter admits.
-    pub(super) fn names(&self, filter: Option<u32>, key: Sym) -> impl Iterator<Item = Sym> + '_ {
+    pub(super) fn names(&self, filter: Option<FilterId>, key: Sym) -> impl Iterator<Item = Sym> + '_ {
         let sizes = self.sizes.get(&(filter, key));
         sizes.into_iter().flat_map(|sizes| sizes.nodes.keys().copied())
     }
 
     /// A node with these labels came, or went.
-    pub(super) fn count(&mut self, labels: &Labels, admits: impl Fn(u32) -> bool, comes: bool) {
+    pub(super) fn count(&mut self, labels: &Labels, admits: impl Fn(FilterId) -> bool, comes: bool) {
         for ((filter, key), sizes) in &mut self.sizes {
             let Some(name) = labels.get(*key).filter(|_| filter.is_none_or(&admits)) else { continue };
             let nodes = sizes.nodes.entry(name).or_default();
@@ -101,7 +101,7 @@ impl DomainSizes {
     }
 
     /// Whether a domain that counters are about has no other node.
-    pub(super) fn is_alone(&self, node: &Node, admits: impl Fn(u32) -> bool) -> bool {
+    pub(super) fn is_alone(&self, node: &Node, admits: impl Fn(FilterId) -> bool) -> bool {
         let counted = self.sizes.iter().filter(|(_, sizes)| sizes.is_counted);
         counted.into_iter().any(|((filter, key), sizes)| {
             let size = node.labels.get(*key).and_then(|name| sizes.nodes.get(&name));

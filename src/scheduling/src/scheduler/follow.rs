@@ -28,12 +28,15 @@ pub(super) fn follow(tables: &mut Tables<'_>, ledger: &mut Ledger, steps: &[Step
     let mut anew: BTreeMap<usize, usize> = BTreeMap::new();
     let shared =
         history.pods.iter().filter(|(id, step)| history.was_there(*id) && !is_plain(tables, ledger, *id, step.pod));
-    for id in history.was.keys().copied().chain(shared.map(|(id, _)| *id)) {
+    // Where Reservations hold room whose pods count otherwise.
+    let reserved = history.reserved.keys().filter_map(|id| ledger.held.place(*id));
+    for id in history.was.keys().copied().chain(shared.map(|(id, _)| *id)).chain(reserved) {
         anew.extend(history.position(id).map(|now| (id, now)));
     }
     if !forget_as_they_were(tables, ledger, &history, &anew) {
         return false;
     }
+    ledger.held.places.resize(tables.cluster.reservations.len(), None);
     // Everyone comes to the place that is theirs now.
     for turn in &history.turns {
         match turn {
@@ -71,17 +74,25 @@ fn forget_as_they_were(
         for (pod, class) in node.pods.iter().zip(classes) {
             ledger.state.count_bound(cluster, universe, (*class, pod), &site, false);
         }
+    }
+    let gone = history.gone.iter().filter_map(|id| Some((*id, *history.was.get(id)?)));
+    let others = anew.iter().filter_map(|(id, now)| {
+        let was = history.was.get(id).copied().or_else(|| cluster.nodes.get(*now));
+        Some((*id, was?))
+    });
+    for (id, known) in gone.chain(others) {
+        let site = Site { labels: &known.labels, counts: |counter| tables.counts_on(counter, id) };
         let holdings = ledger.state.nodes().get(id).map(|state| state.holdings.clone());
         for holding in holdings.iter().flatten() {
-            ledger.state.count_holding(cluster, universe, holding, &site, false);
+            let was = history.reserved.get(&holding.reservation).copied();
+            let class = was.unwrap_or_else(|| universe.reserved(holding.reservation));
+            ledger.state.count_holding(cluster, universe, (holding, class), &site, false);
         }
     }
     for (&id, was) in &history.was {
         tables.note_node(was, id, false);
         if !history.gone.contains(&id) {
             ledger.groups.release_node(id);
-        } else if ledger.state.nodes().get(id).is_none_or(|state| !state.holdings.is_empty()) {
-            return false;
         }
     }
     true

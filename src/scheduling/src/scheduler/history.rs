@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use berth_model::{BoundPod, ClassId, Node};
+use berth_model::{BoundPod, ClassId, Node, ReservationId};
 
 /// What has changed since a scheduler looked at the cluster, in order.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +26,8 @@ pub enum Step<'c> {
     Went(usize, &'c Node),
     /// The node of this index became another one, its name and pods aside, or Reservations hold other room there: what it was.
     Changed(usize, &'c Node),
+    /// A Reservation came, or the pod that stands in for it is of another class, or it went: the class that the pod had.
+    Reserved(ReservationId, Option<ClassId>),
 }
 
 /// A pod that came or left.
@@ -51,6 +53,8 @@ pub(super) struct History<'c> {
     positions: BTreeMap<usize, usize>,
     pub(super) pods: Vec<(usize, PodStep<'c>)>,
     pub(super) rooms: Vec<usize>,
+    /// Of Reservations whose pod was of another class: that one.
+    pub(super) reserved: BTreeMap<ReservationId, Option<ClassId>>,
     /// Nodes that came, and the indexes of those that went, in order.
     pub(super) turns: Vec<Option<usize>>,
 }
@@ -75,6 +79,9 @@ impl<'c> History<'c> {
                 }
                 Step::Went(node, was) => history.went(node, was),
                 Step::Changed(node, was) => history.was(history.id_at(node), was),
+                Step::Reserved(id, was) => {
+                    history.reserved.entry(id).or_insert(was);
+                }
             }
         }
         history.positions = history.at.iter().map(|(index, id)| (*id, *index)).collect();

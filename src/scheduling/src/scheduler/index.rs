@@ -413,7 +413,7 @@ impl Index {
             let counter = spread.rule.counter;
             let pods = on_node.host_counts.get(counter);
             let filter = world.counter_filters.get(counter.index()).copied().flatten();
-            let filter = filter.and_then(|filter| world.filters.get(filter as usize));
+            let filter = filter.and_then(|filter| world.filters.get(filter.index()));
             let admits = |node: usize| filter.is_none_or(|nodes| nodes.contains(node));
             let nodes = if self.by_node.is_some() {
                 usize::from(admits(at))

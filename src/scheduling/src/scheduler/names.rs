@@ -51,6 +51,7 @@ impl NodeNames {
                         return Err(StaleIndex(at));
                     }
                 }
+                Step::Reserved(..) => {}
             }
         }
         if self.0.len() != cluster.nodes.len() {

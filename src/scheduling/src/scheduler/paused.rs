@@ -1,7 +1,7 @@
 //! A scheduler between two decisions: what it knows of nodes, groups and classes is kept, and brought up to date by what has
 //! changed meanwhile. A decision is tried out and taken back: it is the cluster that says what came of it.
 
-use berth_model::{ClassId, Cluster, Universe};
+use berth_model::{ClassId, Cluster, FilterId, Universe};
 use fixedbitset::FixedBitSet;
 
 use super::Scheduler;
@@ -31,7 +31,7 @@ pub struct Paused {
 #[derive(Debug)]
 struct PausedTables {
     filters: Vec<FixedBitSet>,
-    counter_filters: Vec<Option<u32>>,
+    counter_filters: Vec<Option<FilterId>>,
     rules: Rules,
     reports_cpus: usize,
     reports_numa: usize,
@@ -83,8 +83,8 @@ impl<'a> Scheduler<'a> {
         Paused { tables: PausedTables::of(tables), ledger: ledger.rest(), caches: caches.rest() }
     }
 
-    /// Goes on. The cluster has the same Reservations and rules, and the universe the same counters; classes may have come. No
-    /// Reservation is pending. What else has changed is to be told by [`Scheduler::follow`] before anything is asked.
+    /// Goes on. The cluster has the same rules, and no Reservation is placed. What else has changed is to be told by
+    /// [`Scheduler::follow`] before anything is asked.
     pub fn resume(cluster: &'a Cluster, universe: &'a Universe, paused: Paused) -> Self {
         let Paused { tables, ledger, caches } = paused;
         Scheduler { tables: tables.resume(cluster, universe), ledger, caches, intake: Intake::default() }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use berth_model::{ClassId, Constraint, CounterId, PodSpec, Snapshot, Sym};
+use berth_model::{ClassId, Constraint, CounterId, FilterId, PodSpec, Snapshot, Sym};
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -221,7 +221,7 @@ impl Shape {
         launchable: &Launchable,
         counter: CounterId,
         place: CountedBy,
-        filter: Option<u32>,
+        filter: Option<FilterId>,
     ) -> FixedBitSet {
         let CountedBy::Key(at) = place else { return FixedBitSet::new() };
         let (Some(&key), Some(domains)) = (self.keys.get(at), self.domains.get(at)) else { return FixedBitSet::new() };

@@ -1,0 +1,75 @@
+//! What a caller of a decision may set.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use berth_scheduling::Queue;
+use berth_state::State;
+
+use crate::decision::DecideError;
+
+/// How pods are placed on nodes that exist before any is launched.
+pub(crate) const QUEUE: Queue =
+    Queue { preempts: true, keeps_budgets: true, keeps_homes_whole: true, counts_on_terminating: true };
+
+/// By node that was launched for them, or the NodeClaim that the node is to be of: these pods, by `namespace/name`, and
+/// Reservations, by name. Those that are not pending are passed over.
+///
+/// Pods that are alike stand in for each other: which of them comes to which of their nodes is not decided by name.
+pub type ExpectedNodes = BTreeMap<Arc<str>, Arc<BTreeSet<Box<str>>>>;
+
+/// By Reservation that is expected on a node: the pods that are to draw from it, by `namespace/name`. Until that node is up
+/// they are not placed.
+pub type ExpectedDrawers = BTreeMap<Arc<str>, Arc<BTreeSet<Box<str>>>>;
+
+/// What a caller may set.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// How nodes are planned.
+    pub solve: berth_provisioning::Options,
+    /// Whether nodes may be launched. Without, only those that are up are asked, which takes far less time, and nobody is
+    /// refused.
+    pub launches: bool,
+    /// The schedulers whose pods are bound (`spec.schedulerName`); `None`: those of all. Pods of others are planned, and
+    /// expected to be bound by their scheduler.
+    pub scheduler_names: Option<BTreeSet<String>>,
+    /// Pods and Reservations that nodes were launched for: they come to these, and no others are launched for them.
+    pub expected: ExpectedNodes,
+    /// Pods that were planned to draw from Reservations among them.
+    pub drawers: ExpectedDrawers,
+    /// Whether nobody gives way to others: who finds no room that is free needs a new node. So it is asked what would become of
+    /// pods that run.
+    pub spares_others: bool,
+}
+
+/// How pods are placed on nodes that exist: beside whom that nodes were launched for, and whether others give way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Placing<'o> {
+    pub(crate) expected: &'o ExpectedNodes,
+    pub(crate) drawers: &'o ExpectedDrawers,
+    pub(crate) spares_others: bool,
+}
+
+// === impl Options ===
+
+impl Options {
+    pub(crate) fn placing(&self) -> Placing<'_> {
+        Placing { expected: &self.expected, drawers: &self.drawers, spares_others: self.spares_others }
+    }
+}
+
+// === impl Placing ===
+
+impl Placing<'_> {
+    pub(crate) fn queue(self) -> Queue {
+        Queue { preempts: !self.spares_others, ..QUEUE }
+    }
+}
+
+/// Whether there is enough to decide from.
+pub(crate) fn expect_synced(state: &State) -> Result<(), DecideError> {
+    if state.is_synced() {
+        return Ok(());
+    }
+    Err(DecideError::NotSynced { kinds: state.unlisted().collect(), cloud: !state.has_offerings() })
+}
