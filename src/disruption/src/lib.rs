@@ -32,6 +32,7 @@ mod replicas;
 mod rooms;
 mod search;
 mod simulate;
+mod slot_users;
 mod survey;
 #[cfg(test)]
 mod tests;
