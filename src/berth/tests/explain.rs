@@ -88,3 +88,28 @@ fn the_object_may_follow_the_files() {
     let run = berth(&["explain", "--instance-types", FOUR_SLOTS, "-f", "examples/room", "pod/web-0"]);
     assert_eq!(run.code, 0, "{}", run.stderr);
 }
+
+#[test]
+fn the_nearest_node_lacks_the_least_of_what_the_pod_requests() {
+    let node = |name: &str, cpu: &str| {
+        format!(
+            "{{apiVersion: v1, kind: Node, metadata: {{name: {name}}}, status: {{allocatable: {{cpu: '{cpu}', pods: '9'}}}}}}\n---\n"
+        )
+    };
+    let pod = |name: &str, node: &str, cpu: &str| {
+        format!(
+            "{{apiVersion: v1, kind: Pod, metadata: {{name: {name}, uid: {name}}}, spec: {{{node}containers: [{{name: c, \
+                 image: i, resources: {{requests: {{cpu: {cpu}}}}}}}]}}}}\n---\n"
+        )
+    };
+    // The larger one has less room.
+    let manifests = [
+        node("small", "4"),
+        node("large", "8"),
+        pod("on-small", "nodeName: small, ", "3280m"),
+        pod("on-large", "nodeName: large, ", "7790m"),
+        pod("new", "", "'3'"),
+    ];
+    let run = with_input(&["explain", "-f", "-", "pod/new"], &manifests.concat());
+    assert!(run.stdout.contains("it requested 2280m less cpu (node small is nearest)"), "{}{}", run.stdout, run.stderr);
+}

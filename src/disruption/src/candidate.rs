@@ -15,6 +15,7 @@ use crate::pods::{self, DisruptionCost, Protection};
 use crate::prices::{Price, Prices};
 use crate::reason::{Reason, reason};
 use crate::rooms;
+use crate::slot_users::{SlotKind, slot_kind};
 
 /// On a NodePool, `true`: its empty nodes on capacity reservations stay, as removing them saves no rent.
 pub const KEEP_EMPTY_RESERVED: &str = "berth.sh/keep-empty-reserved-nodes";
@@ -36,6 +37,8 @@ pub(crate) struct Candidate {
     pub(crate) capacity_type: String,
     /// The capacity reservation that it has a slot of.
     pub(crate) reservation: Option<String>,
+    /// What that is a slot of; told of every node that says it is on one.
+    pub(crate) slot: Option<SlotKind>,
     /// Whether what replaces it may wait for its slot.
     pub(crate) may_leave_first: bool,
     /// Whether it is on its way out already.
@@ -172,6 +175,7 @@ impl<'a> Facts<'a> {
             pool: self.pool_name.to_owned(),
             capacity_type: node_labels.get(labels::CAPACITY_TYPE).cloned().unwrap_or_default(),
             reservation: labels::RESERVATION_IDS.iter().find_map(|key| node_labels.get(*key)).cloned(),
+            slot: slot_kind(node_labels),
             may_leave_first: self.pool.is_some_and(|pool| {
                 let may = pool.metadata.annotations.as_ref().and_then(|all| all.get(REPLACE_IN_SLOT));
                 may.is_some_and(|value| value == "true")

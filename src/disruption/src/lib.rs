@@ -33,6 +33,7 @@ mod replicas;
 mod rooms;
 mod search;
 mod simulate;
+mod slot_users;
 mod survey;
 #[cfg(test)]
 mod tests;

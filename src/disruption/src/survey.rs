@@ -19,6 +19,8 @@ use crate::pods::DisruptionCost;
 use crate::prices::{Price, Prices};
 use crate::reason::{Reason, no_budget, unreadable_budgets};
 use crate::rooms;
+use crate::slot_users::SlotUsers;
+use crate::worth::disrupted;
 
 /// A NodePool, as disruption sees it.
 #[derive(Debug, PartialEq)]
@@ -37,8 +39,8 @@ pub(crate) struct Survey {
     /// In the order of their nodes' names.
     pub(crate) candidates: Vec<Candidate>,
     pub(crate) pools: BTreeMap<String, Pool>,
-    /// The list price of the smallest node that is paid for and that nothing keeps.
-    smallest_paid: Option<Money>,
+    /// The nodes that are paid for and could use slots that others are on.
+    slot_users: SlotUsers,
     /// Whether there are NodeClaims.
     knows_claims: bool,
 }
@@ -60,7 +62,7 @@ impl Survey {
         let of_node = |node: &str| Some(by_node.get(node).cloned().unwrap_or_default());
         let nodes = state.nodes_with_observed();
         let mut survey = Self::of_each(state, nodes, (prices, &limits), of_node, options, now);
-        survey.compare(now);
+        survey.compare(state, options, now);
         survey
     }
 
@@ -101,21 +103,33 @@ impl Survey {
             self.candidates.insert(at, candidate);
         }
         self.count_anew(state);
-        self.compare(now);
+        self.compare(state, options, now);
         debug_assert_eq!(*self, Self::of(state, prices, options, now), "of {changed:?}");
     }
 
-    /// Notes what follows from all nodes: which are replaced before they expire, and which is the smallest.
-    fn compare(&mut self, now: Timestamp) {
+    /// Notes what follows from all nodes: which are replaced before they expire, and which could use slots of others.
+    fn compare(&mut self, state: &State, options: &Options, now: Timestamp) {
         let pools = &self.pools;
         let allowed = |pool: &str| {
             let Pool { budgets, nodes, .. } = pools.get(pool)?;
             Some(budgets.as_ref().ok()?.allowed(DisruptionReason::Drifted, *nodes, now))
         };
         expiring::mark(&mut self.candidates, allowed, now);
-        let free = self.candidates.iter().filter(|candidate| candidate.blocked.is_empty() && !candidate.is_static);
-        let paid = free.filter_map(|candidate| candidate.price).filter(|price| price.marginal > Money::ZERO);
-        self.smallest_paid = paid.map(|price| price.list).min();
+        let may_move = |candidate: &Candidate| {
+            let is_paid = candidate.price.is_some_and(|price| price.marginal > Money::ZERO);
+            is_paid && !candidate.is_static && !candidate.is_empty && self.may_leave(candidate, now)
+        };
+        self.slot_users = SlotUsers::of(state, &self.candidates, may_move, options);
+    }
+
+    /// Whether nothing keeps a node with pods, its NodePool's budgets while none of its nodes is off included.
+    fn may_leave(&self, candidate: &Candidate, now: Timestamp) -> bool {
+        let budgets = self.pools.get(&candidate.pool).and_then(|pool| Some((pool, pool.budgets.as_ref().ok()?)));
+        let allows = budgets.is_some_and(|(pool, budgets)| {
+            budgets.allowed(candidate.method().reason(), PoolNodes { off: 0, ..pool.nodes }, now) > 0
+        });
+        let is_kept = || !(candidate.unripe.is_empty() && candidate.unconsolidatable.is_empty());
+        allows && candidate.may_go() && (candidate.drift.is_some() || !is_kept())
     }
 
     /// Counts the nodes of each NodePool anew.
@@ -211,10 +225,21 @@ impl Survey {
         (known.node == *node).then_some(known)
     }
 
-    /// Whether a node that is paid for may move to the slot that this one would free: one that is no larger by the price
-    /// list.
-    pub(crate) fn wants_slot_of(&self, slot: &Candidate) -> bool {
-        self.smallest_paid.is_some_and(|smallest| smallest <= slot.price.unwrap_or_default().list)
+    /// Whether a node that is paid for could move to the slot that this one would free, and saves by that more than both disrupt.
+    /// Where it could move to the slot of an empty node, that one goes.
+    pub(crate) fn wants_slot_of(&self, slot: &Candidate, options: &Options) -> bool {
+        self.wants_slot_beside(slot, &BTreeSet::new(), options)
+    }
+
+    /// The same of a node that is none of these, by name: the pods on the slot come to them.
+    pub(crate) fn wants_slot_beside(&self, slot: &Candidate, others: &BTreeSet<&str>, options: &Options) -> bool {
+        let least = disrupted(options.eviction_price, slot.cost);
+        slot.slot.as_ref().is_some_and(|kind| self.slot_users.has_any_but(kind, least, others))
+    }
+
+    /// Whether a node that is paid for could move to the slot of an empty node.
+    pub(crate) fn wants_slot_of_empty(&self, empty: &Candidate) -> bool {
+        empty.slot.as_ref().is_some_and(|kind| self.slot_users.has_any(kind, Money::ZERO))
     }
 
     /// How many slots of a reservation nodes of it leave that are on their way out: until what replaces these is there, their

@@ -20,6 +20,7 @@ mod karpenter;
 mod live;
 mod rolls;
 mod rooms;
+mod slots;
 mod sums;
 mod survey;
 mod verdicts;

@@ -22,7 +22,7 @@ pub enum Verdict {
     Blocked(Vec<Reason>),
     /// It would go, and that pays.
     Pays {
-        /// Dollars an hour that are saved; by the list price between slots.
+        /// Dollars an hour that are saved: none between slots, whose rent is paid.
         savings: Money,
         /// Whether that is what some new nodes save: those of a whole decision mostly save more.
         by_packing: bool,
@@ -134,7 +134,7 @@ pub(crate) fn forecasts(
     let verdict = |(candidate, outlook): (&&Candidate, Outlook)| {
         let verdict = match outlook {
             Outlook::Unknown => Verdict::Unknown,
-            Outlook::Dearer { .. } if candidate.is_reserved() && !survey.wants_slot_of(candidate) => {
+            Outlook::Dearer { .. } if candidate.is_reserved() && !survey.wants_slot_of(candidate, options) => {
                 stays(SAVES_NOTHING, candidate.n_evictions)
             }
             Outlook::Dearer { floor, .. } => {
@@ -187,8 +187,13 @@ pub(crate) fn judged(
     options: &Options,
     known: (&Prices, &Survey),
 ) -> Verdict {
+    let pays = |savings| Verdict::Pays { savings, by_packing: false, evictions: candidate.n_evictions };
+    // An empty node goes at any price.
+    if candidate.is_empty && replacement.n_more == 0 && replacement.launches.is_empty() {
+        return pays(candidate.price.unwrap_or_default().marginal);
+    }
     match worth(&[candidate], &mut replacement, options, known) {
-        Ok(worth) => Verdict::Pays { savings: worth.saved(), by_packing: false, evictions: candidate.n_evictions },
+        Ok(worth) => pays(worth.savings),
         Err(reason) => Verdict::Stays(vec![reason]),
     }
 }

@@ -16,8 +16,8 @@ const SPOT_TYPES: usize = 15;
 /// Of Balanced: the share of what a pool costs that is saved must be this part of the share of its disruption.
 const BALANCED_PART: i128 = 2;
 
-/// Why a node on a slot stays whose pods could do with a smaller one.
-pub(crate) const SAVES_NOTHING: &str = "its slot costs nothing, and no paid node is small enough to move to it";
+/// Why a node on a slot stays whose pods have another place.
+pub(crate) const SAVES_NOTHING: &str = "its slot costs nothing, and no paid node would move to it";
 
 /// What a removal is worth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,15 +28,6 @@ pub(crate) struct Worth {
     pub(crate) savings: Money,
     pub(crate) list_savings: Money,
     pub(crate) cost: DisruptionCost,
-}
-
-// === impl Worth ===
-
-impl Worth {
-    /// What is saved, by the list price where rent is not.
-    pub(crate) fn saved(self) -> Money {
-        if self.savings == Money::ZERO { self.list_savings } else { self.savings }
-    }
 }
 
 fn refusal(text: impl Into<String>, count: usize) -> Reason {
@@ -63,7 +54,10 @@ pub(crate) fn worth(
     let all_of = |capacity_type: &str| gone.iter().all(|candidate| candidate.capacity_type == capacity_type);
     // Between slots, whose rent is paid, the smaller one is the cheaper one: then the larger is free for others.
     let is_among_slots = savings == Money::ZERO && all_of(labels::RESERVED);
-    if is_among_slots && list_savings > Money::ZERO && !gone.iter().any(|candidate| survey.wants_slot_of(candidate)) {
+    if is_among_slots
+        && list_savings > Money::ZERO
+        && !gone.iter().any(|candidate| survey.wants_slot_of(candidate, options))
+    {
         return Err(refusal(SAVES_NOTHING, n_pods));
     }
     let on_nodes = saved_on_nodes(gone.len(), replacement.n_more, options);
@@ -133,7 +127,7 @@ pub(crate) fn saved_on_nodes(n_gone: usize, n_launched: usize, options: &Options
 /// Of a node on a slot that another could use: what free slots must cost less than by the price list.
 pub(crate) fn below_on_slots(candidate: &Candidate, options: &Options, survey: &Survey) -> Option<Money> {
     let list = candidate.price.unwrap_or_default().list;
-    let is_wanted = candidate.is_reserved() && survey.wants_slot_of(candidate);
+    let is_wanted = candidate.is_reserved() && survey.wants_slot_of(candidate, options);
     is_wanted.then(|| list - disrupted(options.eviction_price, candidate.cost))
 }
 

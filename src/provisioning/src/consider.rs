@@ -7,11 +7,13 @@ use berth_scheduling::{demands, reasons};
 use fixedbitset::FixedBitSet;
 
 use crate::domains::KnownDomains;
+use crate::min_values::keeps_min_values;
 use crate::options::Options;
 use crate::planner::Planner;
 use crate::prepared::Prepared;
 use crate::refusals::Waived;
 use crate::solution::Refusal;
+use crate::tables::PoolColumn;
 use crate::taken::Taken;
 use crate::world::World;
 
@@ -70,8 +72,9 @@ pub fn consider(
 }
 
 impl World<'_> {
-    // The limits that the column needs which needs least beyond them, in shares of the limits.
-    fn raised(self, pool: PoolId, columns: &[ColumnId]) -> Option<Raised> {
+    // The limits that the column needs which needs least beyond them, in shares of the limits: of such with which some column
+    // keeps the pool's minValues.
+    fn raised(self, ways: &[Prepared<'_>], pool: PoolId, columns: &[ColumnId]) -> Option<Raised> {
         let definition = self.tables.definition(pool)?;
         let (used, nodes) = self.ledger.state.pool_use(pool)?;
         let needs = |column: ColumnId| {
@@ -89,14 +92,63 @@ impl World<'_> {
             let share = |&(_, limit, needed): &(_, i64, i64)| i128::from(needed) * 1_000_000 / i128::from(limit.max(1));
             limits.iter().map(share).max().unwrap_or(0)
         };
-        let all: Vec<Vec<_>> = columns.iter().filter_map(|&column| needs(column)).collect();
-        let limits = all.iter().min_by_key(|limits| excess(limits))?.clone();
-        let fits = |needs: &&Vec<(Option<ResourceId>, i64, i64)>| {
-            needs.iter().all(|(resource, _, needed)| limits.iter().any(|(of, _, to)| of == resource && needed <= to))
-        };
-        let offerings = u32::try_from(all.iter().filter(fits).count()).unwrap_or(u32::MAX);
-        Some(Raised { limits, offerings })
+        let table = self.tables.table(pool);
+        let mut all: Vec<(ColumnId, Vec<_>)> = columns.iter().filter_map(|&at| Some((at, needs(at)?))).collect();
+        all.sort_by_key(|(_, limits)| excess(limits));
+        all.iter().find_map(|(_, limits)| {
+            let fits = |needs: &[(Option<ResourceId>, i64, i64)]| {
+                let holds = |to: &(Option<ResourceId>, i64, i64), of, needed| to.0 == of && needed <= to.2;
+                needs.iter().all(|&(of, _, needed)| limits.iter().any(|to| holds(to, of, needed)))
+            };
+            let within = || all.iter().filter(|(_, needs)| fits(needs)).map(|(at, _)| *at);
+            let mut listed = FixedBitSet::with_capacity(table.columns.len());
+            // No claim lists a paid offering that is finite beside another one.
+            let is_listed = |at: &ColumnId| table.is_reserved(*at) || table.column(*at).slots.is_none();
+            listed.extend(within().filter(is_listed).map(ColumnId::index));
+            let keeps = |at: &ColumnId| {
+                let mut ways = ways.iter().filter_map(|way| Some((way, way.admission_alone(pool)?)));
+                ways.any(|(way, admission)| {
+                    let mut listed = beside(table, way, &listed, *at);
+                    listed.insert(at.index());
+                    listed.intersect_with(&admission.columns);
+                    listed.contains(at.index()) && keeps_min_values(table, &listed, &admission.open, *at)
+                })
+            };
+            let offerings = within().filter(|at| table.min_values.is_empty() || keeps(at)).count();
+            let offerings = u32::try_from(offerings).unwrap_or(u32::MAX);
+            (offerings > 0).then(|| Raised { limits: limits.clone(), offerings })
+        })
     }
+
+    // Whether a node that is launched as a column for a pod of these requests leaves so many values open as the pool's
+    // minValues ask for.
+    fn keeps_min_values_alone(self, way: &Prepared<'_>, pool: PoolId, requests: &Resources, planned: ColumnId) -> bool {
+        let table = self.tables.table(pool);
+        if table.min_values.is_empty() {
+            return true;
+        }
+        let Some(admission) = way.admission_alone(pool) else { return false };
+        let mut columns = beside(table, way, &admission.columns, planned);
+        if let Some(kept) = self.tables.accelerators.kept_from(way.demand.class, pool) {
+            columns.difference_with(kept);
+        }
+        table.keep_fitting(&mut columns, requests);
+        let bin = self.tables.empty_bin(PoolColumn { pool, column: planned }, 1);
+        columns.contains(planned.index())
+            && self.keeps_min_values_within_limits(&bin, &columns, &admission.open, planned)
+    }
+}
+
+// Of columns, those that are in the topology domains of one of them that the pod's constraints decide.
+fn beside(table: &ColumnTable, way: &Prepared<'_>, columns: &FixedBitSet, planned: ColumnId) -> FixedBitSet {
+    let mut columns = columns.clone();
+    for (key, _) in &way.demand.keyed {
+        let of_planned = table.values(*key).iter().find(|(_, with)| with.contains(planned.index()));
+        if let Some((_, with)) = of_planned {
+            columns.intersect_with(with);
+        }
+    }
+    columns
 }
 
 fn considered(world: World<'_>, domains: &mut KnownDomains, ways: &[Prepared<'_>], pool: PoolId) -> Considered {
@@ -123,7 +175,11 @@ fn considered(world: World<'_>, domains: &mut KnownDomains, ways: &[Prepared<'_>
     let (mut open, mut counts) = (0, BTreeMap::<String, u32>::new());
     for (at, _) in table.with_ids() {
         // Where there are several ways, the one that comes furthest.
-        let alone = ways.iter().map(|way| world.obstacle_alone(way, pool, at));
+        let alone = ways.iter().map(|way| {
+            let keeps = || world.keeps_min_values_alone(way, pool, way.requests, at);
+            let too_few = || (!keeps()).then(|| (u8::MAX, reasons::MIN_VALUES.to_owned()));
+            world.obstacle_alone(way, pool, at).or_else(too_few)
+        });
         let furthest = alone.reduce(|a, b| if a.is_none() || b.is_none() { None } else { a.max(b) }).flatten();
         let topology = in_domains.iter().find(|(columns, _)| !columns.contains(at.index())).map(|(_, reason)| *reason);
         match furthest.map(|(_, reason)| reason).or_else(|| topology.map(str::to_owned)) {
@@ -142,8 +198,8 @@ fn considered(world: World<'_>, domains: &mut KnownDomains, ways: &[Prepared<'_>
     };
     let (mut smaller, mut raised) = (None, None);
     if open == 0 {
-        smaller = ways.first().and_then(|way| smaller_of(world.tables.cluster, table, way, &but_for(Waived::Requests)));
-        raised = world.raised(pool, &but_for(Waived::Limits));
+        smaller = ways.first().and_then(|way| smaller_of(world, way, pool, &but_for(Waived::Requests)));
+        raised = world.raised(ways, pool, &but_for(Waived::Limits));
     }
     Considered { node_pool: pool.index(), offerings, open, reasons, smaller, raised }
 }
@@ -191,23 +247,38 @@ pub fn nearest_room<'a, T>(
     ranked.reduce(|a, b| if b.0 < a.0 { b } else { a }).map(|(_, what)| what)
 }
 
-// What the pod may request at most where least is lacking, in shares of what it requests.
-fn smaller_of(cluster: &Cluster, table: &ColumnTable, way: &Prepared<'_>, columns: &[ColumnId]) -> Option<Smaller> {
+// What the pod may request at most where least is lacking, in shares of what it requests: of such with which some column keeps
+// the pool's minValues.
+fn smaller_of(world: World<'_>, way: &Prepared<'_>, pool: PoolId, columns: &[ColumnId]) -> Option<Smaller> {
+    let (cluster, table) = (world.tables.cluster, world.tables.table(pool));
     let asked = || way.asked.iter().copied().filter(|(id, need)| *id != ResourceId::PODS && *need > 0);
-    let columns = || columns.iter().map(|&at| table.column(at));
     let name = |column: &Column| {
         let of_type = cluster.instance_types.get(column.instance_type as usize);
         of_type.map_or("", |known| cluster.symbols.text(known.name))
     };
-    let rooms = columns().filter(|column| column.room.get(ResourceId::PODS) > 0);
-    let nearest =
-        nearest_room(&way.asked, rooms.map(|column| (column, &column.room, column.list_price, name(column))))?;
-    let least = |id: ResourceId, need: i64| need.min(nearest.room.get(id).max(0));
-    let takes = |column: &&Column| {
-        column.room.get(ResourceId::PODS) > 0 && asked().all(|(id, need)| least(id, need) <= column.room.get(id))
-    };
-    let lacking = asked().filter(|&(id, need)| least(id, need) < need).map(|(id, need)| (id, least(id, need)));
-    let at_most: Vec<_> = lacking.collect();
-    let offerings = u32::try_from(columns().filter(takes).count()).unwrap_or(u32::MAX);
-    (!at_most.is_empty()).then_some(Smaller { instance_type: nearest.instance_type, at_most, offerings })
+    let with_pods = columns.iter().map(|&at| (at, table.column(at)));
+    let with_pods: Vec<_> = with_pods.filter(|(_, column)| column.room.get(ResourceId::PODS) > 0).collect();
+    let mut left = with_pods.clone();
+    loop {
+        let rooms = left.iter().map(|&(_, column)| (column, &column.room, column.list_price, name(column)));
+        let nearest = nearest_room(&way.asked, rooms)?;
+        let least = |id: ResourceId, need: i64| need.min(nearest.room.get(id).max(0));
+        let takes = |column: &Column| asked().all(|(id, need)| least(id, need) <= column.room.get(id));
+        let at_most: Vec<_> =
+            asked().filter(|&(id, need)| least(id, need) < need).map(|(id, need)| (id, least(id, need))).collect();
+        let mut requests = way.requests.clone();
+        for &(id, amount) in &at_most {
+            requests.set(id, amount);
+        }
+        let is_open = |(at, column): &&(ColumnId, &Column)| {
+            takes(column) && world.keeps_min_values_alone(way, pool, &requests, *at)
+        };
+        let offerings = u32::try_from(with_pods.iter().filter(is_open).count()).unwrap_or(u32::MAX);
+        if offerings > 0 {
+            let found = Smaller { instance_type: nearest.instance_type, at_most, offerings };
+            return (!found.at_most.is_empty()).then_some(found);
+        }
+        // With as little as this, others of the same room keep no more values.
+        left.retain(|(_, column)| column.room != nearest.room);
+    }
 }

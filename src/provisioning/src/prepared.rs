@@ -64,6 +64,11 @@ impl<'a> Prepared<'a> {
         }
     }
 
+    /// What a pool admits of it, whatever its domains.
+    pub(crate) fn admission_alone(&self, pool: PoolId) -> Option<&Admission> {
+        self.admissions.get(pool.index())?.as_ref()
+    }
+
     /// The nodes whose labels and taints admit the demand, in the cluster's order.
     pub(crate) fn nodes(&self, tables: &Tables<'_>) -> &[usize] {
         self.all_nodes(tables)

@@ -151,7 +151,7 @@ impl World<'_> {
     fn obstacle(self, prepared: &Prepared<'_>, pool: PoolId, at: ColumnId) -> (u8, String) {
         self.obstacle_alone(prepared, pool, at).unwrap_or_else(|| match prepared.demand.keyed.first() {
             Some((_, constraints)) => (4, reasons::topology(constraints).to_owned()),
-            None => (4, "minValues requirement is not met".to_owned()),
+            None => (4, reasons::MIN_VALUES.to_owned()),
         })
     }
 

@@ -17,6 +17,8 @@ pub const VOLUME_COUNT: &str = "node(s) exceed max volume count";
 pub const AFFINITY: &str = "node(s) didn't match Pod's node affinity/selector";
 /// NodeAffinity and volume topology, of instance types.
 pub const AFFINITY_OF_TYPES: &str = "didn't match Pod's node affinity/selector";
+/// A NodePool's minValues, of instance types.
+pub const MIN_VALUES: &str = "minValues requirement is not met";
 /// VolumeBinding.
 pub const VOLUME_TOPOLOGY: &str = "node(s) didn't match PersistentVolume's node affinity";
 

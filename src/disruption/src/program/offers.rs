@@ -69,7 +69,7 @@ pub(super) fn offers(
 }
 
 /// The columns that may take pods of a spec, as far as taints and labels tell.
-fn columns_of(cluster: &Cluster, pool: &NodePool, table: &ColumnTable, spec: &PodSpec) -> FixedBitSet {
+pub(crate) fn columns_of(cluster: &Cluster, pool: &NodePool, table: &ColumnTable, spec: &PodSpec) -> FixedBitSet {
     let symbols = &cluster.symbols;
     if first_untolerated(&pool.taints, &spec.tolerations, false, symbols).is_some() {
         return FixedBitSet::with_capacity(table.columns.len());

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use berth_decisions::{DecideError, Decider, ExpectedNodes, Launch};
 use berth_model::Money;
-use berth_state::{ObjectRef, State, Time};
+use berth_state::{Key, ObjectRef, State, Time};
 
 use crate::batches::Batches;
 use crate::candidate::Candidate;
@@ -26,7 +26,7 @@ use crate::reason::{Reason, no_budget, unreadable_budgets};
 use crate::simulate::{Baseline, Replacement, Verdict, by_name, what_if};
 use crate::survey::Survey;
 use crate::verdict::{self, forecasts};
-use crate::worth::{disrupted, saved_on_nodes, worth};
+use crate::worth::{SAVES_NOTHING, disrupted, saved_on_nodes, worth};
 use crate::{Methods, Options};
 
 /// What would be disrupted, in which order, and why every other node stays. The state is left as it was.
@@ -160,6 +160,13 @@ impl<'s> Search<'s> {
         let has_asked = !self.options.asked.is_empty();
         loop {
             while (!has_asked && self.several()?) || self.single()? {}
+            if !self.may_need_free_nodes() {
+                // Those whose slot a paid node could use, which found no room on the empty node itself.
+                let empty = self.survey.candidates.iter().filter(|known| known.is_empty && is_free(known));
+                let wanted = empty.filter(|known| self.survey.wants_slot_of_empty(known));
+                let wanted: BTreeSet<ObjectRef> = wanted.map(|known| known.node.clone()).collect();
+                self.empty(|candidate| wanted.contains(&candidate.node))?;
+            }
             // A plan goes on with the round in which the slots are free that nodes have left.
             if self.options.only_now || self.left_slots.is_empty() || self.is_spent() {
                 break;
@@ -392,6 +399,8 @@ impl<'s> Search<'s> {
                     let gone = [candidate];
                     if let Err(reason) = worth(&gone, &mut replacement, self.options, (&self.prices, &self.survey)) {
                         vec![reason]
+                    } else if is_free(candidate) && !self.frees_slot(candidate, &replacement) {
+                        vec![Reason { reason: SAVES_NOTHING.to_owned(), count: candidate.n_evictions }]
                     } else {
                         has_found |= self.carry_out(Method::SingleNodeConsolidation, &gone, &replacement)?;
                         continue;
@@ -401,6 +410,17 @@ impl<'s> Search<'s> {
             self.stays(candidate, reasons);
         }
         Ok(has_found)
+    }
+
+    /// Whether a paid node could use the slot of this one, which no pods come to from it; and whether this one's pods have
+    /// not moved before.
+    fn frees_slot(&self, candidate: &Candidate, replacement: &Replacement) -> bool {
+        let moved: BTreeSet<Box<str>> = self.moved_pods(&candidate.node).collect();
+        let came = self.commands.iter().flat_map(|command| &command.places);
+        let has_come = |(_, node): &(Key, String)| **node == *candidate.node.key.name;
+        let places = replacement.places();
+        let takers: BTreeSet<&str> = moved.iter().filter_map(|pod| places.get(pod).copied()).collect();
+        !came.into_iter().any(has_come) && self.survey.wants_slot_beside(candidate, &takers, self.options)
     }
 
     /// What is told of each candidate without a whole decision.
@@ -542,6 +562,7 @@ impl<'s> Search<'s> {
         self.baseline = None;
         if !self.options.only_empty {
             let changed = std::mem::take(&mut self.changed);
+            self.state.cluster(self.now);
             self.survey.refresh(self.state, &changed, &self.prices, self.options, self.now);
         }
         Ok(true)

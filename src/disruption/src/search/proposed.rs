@@ -104,7 +104,7 @@ impl Search<'_> {
     }
 
     /// The pods of a node that move, by `namespace/name`.
-    fn moved_pods(&self, node: &ObjectRef) -> impl Iterator<Item = Box<str>> {
+    pub(super) fn moved_pods(&self, node: &ObjectRef) -> impl Iterator<Item = Box<str>> {
         let moved = self.state.pods_on(&node.key.name).filter(|pod| pods::is_moved(pod));
         moved.map(|pod| by_name(&pod.reference().key))
     }

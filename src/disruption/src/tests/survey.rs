@@ -75,7 +75,8 @@ fn a_bound_by_list_prices_says_that_no_smaller_slots_take_the_place_of_a_slot() 
     assert_eq!(n_untold(&[("huge", 0, "cr-1", 0)], free_pool(WITH_SLOTS)), 0);
     assert_eq!(n_untold(&[("small", 0, "cr-1", 9)], free_pool(WITH_SLOTS)), 0);
     assert_eq!(n_untold(&[("huge", 0, "cr-1", 1)], free_pool(WITH_SLOTS)), 0);
-    assert_eq!(n_untold(&[("large", 0, "cr-1", 1)], free_pool(WITH_SLOTS)), 1);
+    let smaller = [("large", 0, "cr-1", 1), ("huge", 0, "cr-2", 0)];
+    assert_eq!(n_untold(&smaller, free_pool(WITH_SLOTS)), 1);
     // Its NodePool does not admit slots.
-    assert_eq!(n_untold(&[("large", 0, "cr-1", 1)], free_pool(ON_DEMAND)), 0);
+    assert_eq!(n_untold(&smaller, free_pool(ON_DEMAND)), 0);
 }

@@ -249,7 +249,7 @@ fn with_one_wish_less(cluster: &Cluster, spec: &PodSpec) -> Vec<(Wish, PodSpec)>
     wishes.into_iter().filter(|(_, changed)| changed != spec).collect()
 }
 
-/// How much less a pod had to request for the node that is nearest to having room, in shares of that node.
+/// How much less a pod had to request for the node that is nearest to having room, in shares of what it requests.
 fn nearest(cluster: &Cluster, spec: &PodSpec, nodes: &[usize]) -> Option<String> {
     let lacks = |node: usize| {
         let node = cluster.nodes.get(node)?;
@@ -259,7 +259,7 @@ fn nearest(cluster: &Cluster, spec: &PodSpec, nodes: &[usize]) -> Option<String>
             let lack = asked.saturating_sub(node.free.get(id).max(0));
             if asked > 0 && lack > 0 {
                 lacks.set(id, lack);
-                share = share.max(i128::from(lack) * 1_000_000 / i128::from(node.allocatable.get(id).max(1)));
+                share = share.max(i128::from(lack) * 1_000_000 / i128::from(asked));
             }
         }
         (share > 0).then_some((share, lacks))

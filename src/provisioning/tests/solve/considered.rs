@@ -1,9 +1,9 @@
 //! What is said of all that could be launched for a class, and what pods cost at least.
 
 use berth_model::{ClassId, Money, Operator, Requirements, ResourceId, Universe};
-use berth_provisioning::{Considered, Floor, Launching, Options, Raised, consider};
+use berth_provisioning::{Considered, Floor, Launching, Options, Raised, Smaller, consider};
 
-use crate::mk::{World, ZONE, mk_world, pod};
+use crate::mk::{INSTANCE_TYPE, World, ZONE, mk_world, pod};
 
 fn considered(world: &mut World) -> Vec<Considered> {
     let universe = Universe::new(&mut world.cluster);
@@ -42,6 +42,36 @@ fn the_limit_that_would_have_to_grow_least_is_told() {
     world.mk_pods("web", 1, &pod(11_000));
     let raised = Raised { limits: vec![(Some(ResourceId::CPU), 10_000, 12_000)], offerings: 2 };
     assert_eq!(considered(&mut world)[0].raised, Some(raised));
+}
+
+/// Two types are to be left to choose from; limits hold one.
+fn with_min_values(milli_cpu: i64, cpus: i64) -> World {
+    let mut world = mk_world();
+    world.mk_pool("default").min_values(INSTANCE_TYPE, 2).limit_cpus(cpus);
+    world.mk_type("small", 2).on_demand("a", 100);
+    world.mk_type("medium", 4).on_demand("a", 200);
+    world.mk_type("large", 8).on_demand("a", 400);
+    world.mk_pods("web", 1, &pod(milli_cpu));
+    world
+}
+
+#[test]
+fn an_offering_is_open_where_it_keeps_min_values() {
+    let found = considered(&mut with_min_values(4_000, 100));
+    assert_eq!((found[0].open, &*found[0].reasons[0].reason), (2, "Insufficient cpu"), "{found:?}");
+    let found = considered(&mut with_min_values(5_000, 100));
+    let reasons: Vec<(&str, u32)> = found[0].reasons.iter().map(|known| (&*known.reason, known.count)).collect();
+    assert_eq!((found[0].open, reasons), (0, vec![("Insufficient cpu", 2), ("minValues requirement is not met", 1)]));
+}
+
+#[test]
+fn what_is_told_to_do_without_leaves_enough_types() {
+    // With 8 CPUs it would have one type; with 4 two.
+    let smaller = Smaller { instance_type: 1, at_most: vec![(ResourceId::CPU, 4_000)], offerings: 2 };
+    assert_eq!(considered(&mut with_min_values(9_000, 100))[0].smaller, Some(smaller));
+    // A limit of 2 CPUs would do for the pod, and leave one type.
+    let raised = Raised { limits: vec![(Some(ResourceId::CPU), 1_000, 4_000)], offerings: 2 };
+    assert_eq!(considered(&mut with_min_values(1_000, 1))[0].raised, Some(raised));
 }
 
 #[test]

@@ -1,0 +1,204 @@
+//! Who could use the slots that nodes are on: nodes that are paid for, whose pods and NodePools admit such a slot.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use berth_api::labels;
+use berth_model::{CapacityType, Cluster, ColumnTable, Money, PodSpec, Resources, SpecId, Sym};
+use berth_state::State;
+use fixedbitset::FixedBitSet;
+
+use crate::Options;
+use crate::candidate::Candidate;
+use crate::program::columns_of;
+use crate::worth::disrupted;
+
+/// Of those who could use a slot, so many are kept.
+const MOST_KEPT: usize = 8;
+
+/// What a slot is of.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct SlotKind {
+    pub(crate) instance_type: String,
+    pub(crate) zone: String,
+    /// `None` where the node does not say of which reservation it has one.
+    pub(crate) reservation: Option<String>,
+}
+
+/// By sort of slot, who could use one.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct SlotUsers(BTreeMap<SlotKind, Vec<User>>);
+
+/// A node that could make way for one on a slot.
+#[derive(Debug, PartialEq)]
+struct User {
+    node: String,
+    /// What that saves an hour, less the price of what it disrupts.
+    net: Money,
+    /// Whether an empty node has a slot that it could use: that one goes, and nobody has to make way.
+    has_other: bool,
+}
+
+// === impl SlotUsers ===
+
+impl SlotUsers {
+    /// Asks these nodes which slots they could use of those that the others are on.
+    pub(crate) fn of(
+        state: &State,
+        candidates: &[Candidate],
+        may_move: impl Fn(&Candidate) -> bool,
+        options: &Options,
+    ) -> Self {
+        let mut kinds: BTreeMap<&SlotKind, bool> = BTreeMap::new();
+        for candidate in candidates {
+            if let Some(kind) = candidate.slot.as_ref() {
+                let is_empty = candidate.is_empty && candidate.blocked.is_empty() && candidate.unripe.is_empty();
+                *kinds.entry(kind).or_default() |= is_empty;
+            }
+        }
+        let Some(cluster) = state.last_cluster().filter(|_| !kinds.is_empty()) else { return SlotUsers::default() };
+        let net = |candidate: &Candidate| {
+            candidate.price.unwrap_or_default().marginal - disrupted(options.eviction_price, candidate.cost)
+        };
+        let mut paid: Vec<(Money, &Candidate)> =
+            candidates.iter().filter(|known| may_move(known)).map(|known| (net(known), known)).collect();
+        paid.retain(|(net, _)| *net > Money::ZERO);
+        paid.sort_by_key(|(net, candidate)| (Reverse(*net), &candidate.node));
+        if paid.is_empty() {
+            return SlotUsers::default();
+        }
+        let mut slots = Slots::of(cluster, kinds.keys().copied());
+        let mut users: BTreeMap<&SlotKind, Vec<User>> = BTreeMap::new();
+        for (net, candidate) in paid {
+            if kinds.keys().all(|kind| users.get(kind).is_some_and(|known| known.len() >= MOST_KEPT)) {
+                break;
+            }
+            let fitting = slots.for_pods_of(&candidate.node.key.name);
+            let has_other = kinds.iter().zip(&fitting).any(|((_, is_empty), fits)| *is_empty && *fits);
+            for ((kind, _), _) in kinds.iter().zip(&fitting).filter(|(_, fits)| **fits) {
+                let known = users.entry(kind).or_default();
+                if known.len() < MOST_KEPT {
+                    known.push(User { node: candidate.node.key.name.to_string(), net, has_other });
+                }
+            }
+        }
+        SlotUsers(users.into_iter().map(|(kind, users)| (kind.clone(), users)).collect())
+    }
+
+    /// Whether a node could use such a slot, and saves by that more than so much.
+    pub(crate) fn has_any(&self, kind: &SlotKind, least: Money) -> bool {
+        self.0.get(kind).is_some_and(|users| users.iter().any(|user| user.net > least))
+    }
+
+    /// The same of nodes that no pods come to and that could not use the slot of an empty node instead.
+    pub(crate) fn has_any_but(&self, kind: &SlotKind, least: Money, others: &BTreeSet<&str>) -> bool {
+        let may = |user: &User| user.net > least && !user.has_other && !others.contains(user.node.as_str());
+        self.0.get(kind).is_some_and(|users| users.iter().any(may))
+    }
+}
+
+/// What NodePools may launch on slots of each sort, and which pods that admits.
+struct Slots<'c> {
+    cluster: &'c Cluster,
+    /// By NodePool: its offerings, and by sort of slot those that are of it.
+    tables: Vec<(usize, ColumnTable, Vec<FixedBitSet>)>,
+    n_kinds: usize,
+    /// By name: the node's position.
+    nodes: BTreeMap<Sym, usize>,
+    /// By spec and table: the offerings that admit it.
+    admitted: BTreeMap<(SpecId, usize), FixedBitSet>,
+}
+
+// === impl Slots ===
+
+impl<'c> Slots<'c> {
+    fn of<'k>(cluster: &'c Cluster, kinds: impl Iterator<Item = &'k SlotKind> + Clone) -> Self {
+        let mut tables = Vec::new();
+        for (at, pool) in cluster.node_pools.iter().enumerate().filter(|(_, pool)| pool.refusal.is_none()) {
+            let table = ColumnTable::new(cluster, pool);
+            let of_kind = |kind| {
+                let mut columns = FixedBitSet::with_capacity(table.columns.len());
+                columns.extend(columns_on(cluster, &table, kind));
+                columns
+            };
+            let by_kind: Vec<FixedBitSet> = kinds.clone().map(of_kind).collect();
+            if by_kind.iter().any(|columns| !columns.is_clear()) {
+                tables.push((at, table, by_kind));
+            }
+        }
+        let nodes = cluster.nodes.iter().enumerate().map(|(at, node)| (node.name, at)).collect();
+        Slots { cluster, tables, n_kinds: kinds.count(), nodes, admitted: BTreeMap::new() }
+    }
+
+    /// By sort of slot: whether a NodePool may launch a node on one that takes all pods of this node.
+    fn for_pods_of(&mut self, node: &str) -> Vec<bool> {
+        let mut fits = vec![false; self.n_kinds];
+        let node = self.cluster.symbols.get(node).and_then(|name| self.cluster.nodes.get(*self.nodes.get(&name)?));
+        let Some(node) = node else { return fits };
+        let mut specs: BTreeMap<SpecId, i64> = BTreeMap::new();
+        for spec in node.pods.iter().filter_map(|pod| pod.replaced_by) {
+            *specs.entry(spec).or_default() += 1;
+        }
+        let mut requests = Resources::new();
+        for (id, count) in &specs {
+            let Some(spec) = self.cluster.spec(*id) else { return fits };
+            requests.add_times(&spec.requests, *count);
+        }
+        for (at, (pool, table, by_kind)) in self.tables.iter().enumerate() {
+            let Some(pool) = self.cluster.node_pools.get(*pool) else { continue };
+            let mut columns = table.all();
+            table.keep_fitting(&mut columns, &requests);
+            for id in specs.keys() {
+                let Some(spec) = self.cluster.spec(*id) else { return fits };
+                let admit = || admitting(self.cluster, pool, table, spec);
+                columns.intersect_with(self.admitted.entry((*id, at)).or_insert_with(admit));
+            }
+            for (fits, of_kind) in fits.iter_mut().zip(by_kind) {
+                *fits |= !of_kind.is_disjoint(&columns);
+            }
+        }
+        fits
+    }
+}
+
+/// The offerings of a NodePool that are slots of a sort.
+fn columns_on<'t>(
+    cluster: &'t Cluster,
+    table: &'t ColumnTable,
+    kind: &'t SlotKind,
+) -> impl Iterator<Item = usize> + 't {
+    let text = |sym| cluster.symbols.text(sym);
+    let is_of = move |column: &berth_model::Column| {
+        let of_type = cluster.instance_types.get(column.instance_type as usize);
+        let id = column.slots.and_then(|slots| cluster.slots.get(slots.index())).map(|slots| text(slots.id));
+        column.capacity_type == CapacityType::Reserved
+            && of_type.is_some_and(|of_type| text(of_type.name) == kind.instance_type)
+            && column.zone.map_or("", text) == kind.zone
+            && (kind.reservation.is_none() || id == kind.reservation.as_deref())
+    };
+    table.columns.iter().enumerate().filter(move |(_, column)| is_of(column)).map(|(at, _)| at)
+}
+
+/// The offerings that may take pods of a spec, as far as taints, labels and volumes tell.
+fn admitting(cluster: &Cluster, pool: &berth_model::NodePool, table: &ColumnTable, spec: &PodSpec) -> FixedBitSet {
+    let mut columns = columns_of(cluster, pool, table, spec);
+    for place in spec.volumes.places() {
+        let mut any = FixedBitSet::with_capacity(table.columns.len());
+        for terms in place {
+            any.union_with(&table.admitting(terms, &cluster.symbols));
+        }
+        columns.intersect_with(&any);
+    }
+    columns
+}
+
+/// Of a node with these labels; `None` where it is on no slot.
+pub(crate) fn slot_kind(node: &BTreeMap<String, String>) -> Option<SlotKind> {
+    let label = |key: &str| node.get(key).cloned().unwrap_or_default();
+    let reservation = labels::RESERVATION_IDS.iter().find_map(|key| node.get(*key)).cloned();
+    (label(labels::CAPACITY_TYPE) == labels::RESERVED).then(|| SlotKind {
+        instance_type: label(labels::INSTANCE_TYPE),
+        zone: label(labels::ZONE),
+        reservation,
+    })
+}

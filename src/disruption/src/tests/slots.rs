@@ -1,0 +1,106 @@
+//! Moves among slots, which save no rent: for whom a slot is freed, and where nobody is evicted for nothing.
+
+use super::*;
+
+/// On a slot of the reservation that is named after its type.
+fn on_slot_of(name: &str, instance_type: &str) -> Object {
+    let Object::Node(mut slot) = node(name, instance_type, "reserved") else { panic!("a node") };
+    let known = std::sync::Arc::make_mut(&mut slot);
+    let labels = known.metadata.labels.get_or_insert_default();
+    labels.insert("berth.sh/capacity-reservation-id".to_owned(), format!("cr-{instance_type}"));
+    slot.into()
+}
+
+fn of_pool(name: &str, node: Object) -> Object {
+    let Object::Node(mut node) = node else { panic!("a node") };
+    let known = std::sync::Arc::make_mut(&mut node);
+    known.metadata.labels.get_or_insert_default().insert("karpenter.sh/nodepool".to_owned(), name.to_owned());
+    node.into()
+}
+
+const FULL: [(&str, u32, &str, u32); 3] =
+    [("small", 0, "cr-small", 0), ("medium", 0, "cr-medium", 0), ("large", 0, "cr-large", 0)];
+
+fn at(cents: i128) -> Options {
+    Options { eviction_price: Money::from_pico(cents * 10_000_000_000), ..Options::default() }
+}
+
+/// Selects the type, so that no slot of another does.
+fn of_type(instance_type: &str) -> Value {
+    json!({"spec": {"nodeSelector": {"node.kubernetes.io/instance-type": instance_type}}})
+}
+
+#[test]
+fn an_empty_node_on_a_slot_goes_and_nobody_is_evicted_into_it() {
+    // The paid node stays: its pod is for its type alone; or it could use the slot of either, but not what is on it.
+    let far = json!({"spec": {"nodeSelector": {"karpenter.sh/nodepool": "other"}}});
+    for (paid, settled) in [(of_type("medium"), vec!["empty"]), (far, vec!["empty", "paid"])] {
+        let objects = [
+            free_pool(WITH_SLOTS),
+            pool("other", &json!({"budgets": [{"nodes": "100%"}]}), WITH_SLOTS),
+            on_slot_of("empty", "large"),
+            on_slot_of("full", "large"),
+            of_pool("other", node("paid", "medium", "on-demand")),
+            pod("p", "full", "3", &json!({})),
+            pod("q", "full", "1", &json!({})),
+            pod("r", "paid", "3", &paid),
+        ];
+        let found = disrupted(&objects, &FULL, &Options::default());
+        let gone: Vec<&str> =
+            found.commands.iter().flat_map(|command| &command.nodes).map(|node| &*node.key.name).collect();
+        assert_eq!(gone, settled, "{:#?}", lines(&found));
+        assert_eq!((found.commands[0].method, found.commands[0].evictions), (Method::Emptiness, 0));
+    }
+}
+
+/// A large slot with a pod that a medium one has room for, and a paid node with a pod.
+fn two_slots(paid: &Object, pool_of_paid: &[&str], more: &Value) -> Vec<Object> {
+    vec![
+        free_pool(&["reserved"]),
+        pool("paid", &json!({"budgets": [{"nodes": "100%"}]}), pool_of_paid),
+        on_slot_of("large", "large"),
+        on_slot_of("medium", "medium"),
+        of_pool("paid", paid.clone()),
+        pod("p", "large", "1", &json!({})),
+        pod("q", "medium", "1", &json!({})),
+        pod("r", "paid", "3500m", more),
+    ]
+}
+
+#[test]
+fn a_slot_is_freed_for_a_paid_node_that_may_use_it_and_saves_by_that() {
+    let paid = node("paid", "medium", "on-demand");
+    let own = json!({"spec": {"nodeSelector": {"karpenter.sh/nodepool": "paid"}}});
+    let moved =
+        ["0 SingleNodeConsolidation large >  $0.0000", "1 SingleNodeConsolidation paid > large cr-large $0.4000"];
+    let run = |objects: &[Object], price| lines(&disrupted(objects, &FULL, &at(price)));
+    assert_eq!(run(&two_slots(&paid, WITH_SLOTS, &own), 0), moved);
+    // Each command disrupts a node and a pod: 40 cents pay for both at 9 cents, and not at 10.
+    assert_eq!(run(&two_slots(&paid, WITH_SLOTS, &own), 9), moved);
+    assert_eq!(run(&two_slots(&paid, WITH_SLOTS, &own), 10), Vec::<String>::new());
+    // Its NodePool, its pod, or what keeps it says that it does not move to the slot.
+    assert_eq!(run(&two_slots(&paid, ON_DEMAND, &own), 0), Vec::<String>::new());
+    let on_demand = json!({"spec": {"nodeSelector": {"karpenter.sh/capacity-type": "on-demand"}}});
+    assert_eq!(run(&two_slots(&paid, WITH_SLOTS, &on_demand), 0), Vec::<String>::new());
+    let marked = json!({"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": "true"}}});
+    assert_eq!(run(&two_slots(&paid, WITH_SLOTS, &marked), 0), Vec::<String>::new());
+    // Nor is there room for it.
+    let huge = node("paid", "huge", "on-demand");
+    let mut objects = two_slots(&huge, WITH_SLOTS, &own);
+    objects.push(pod("s", "paid", "6", &own));
+    assert_eq!(run(&objects, 0), Vec::<String>::new());
+}
+
+#[test]
+fn a_removal_between_slots_saves_nothing_and_says_so() {
+    let own = json!({"spec": {"nodeSelector": {"karpenter.sh/nodepool": "paid"}}});
+    let mut objects = two_slots(&node("paid", "medium", "on-demand"), WITH_SLOTS, &own);
+    objects.push(on_slot_of("empty", "small"));
+    let mut state = state_of(&objects, &FULL);
+    for (node, n_evictions) in [("large", 1), ("empty", 0)] {
+        let found = removal(&mut state, node, &Options::default(), now()).unwrap().unwrap();
+        let pays =
+            matches!(found.verdict, Verdict::Pays { savings: Money::ZERO, evictions, .. } if evictions == n_evictions);
+        assert!(pays, "{node}: {:?}", found.verdict);
+    }
+}
