@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
 use crate::bridge::Bridge;
-use crate::cluster::{MOMENT, Seen, watch};
+use crate::cluster::{MOMENT, Seen, watch, watch_config_maps};
 use crate::story::{Happened, Line, Moment};
 use crate::{SandboxError, apply, machines};
 
@@ -108,6 +108,7 @@ async fn follow(
     let mut moment = Moment::default();
     let watches = [
         watch::<FakeNodeClass>(&client, Seen::Class),
+        watch_config_maps(&client),
         watch::<FakeCapacityReservation>(&client, Seen::Slots),
         watch::<Node>(&client, Seen::Node),
     ];
