@@ -15,7 +15,7 @@ use futures::stream::{BoxStream, StreamExt};
 use k8s_openapi::api::core;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, ObjectReference, Pod};
 use kube::core::PartialObjectMeta;
-use kube::runtime::watcher::{self, Event, metadata_watcher, watcher};
+use kube::runtime::watcher::{self, Event, watcher};
 use kube::runtime::{WatchStreamExt, utils::Backoff};
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
@@ -51,7 +51,7 @@ pub(crate) enum Seen {
     Pod(Event<Pod>),
     Node(Event<Node>),
     Class(Event<FakeNodeClass>),
-    /// Whose catalogues node classes may take their instance types from.
+    /// Metadata alone: the data are read where a node class wants them.
     ConfigMap(Event<PartialObjectMeta<ConfigMap>>),
     Slots(Event<FakeCapacityReservation>),
     Claim(Event<NodeClaim>),
@@ -304,7 +304,7 @@ fn watch_all(client: &Client) -> BoxStream<'static, Seen> {
         watch::<Pod>(client, Seen::Pod),
         watch::<Node>(client, Seen::Node),
         watch::<FakeNodeClass>(client, Seen::Class),
-        watch_config_maps(client),
+        watch::<PartialObjectMeta<ConfigMap>>(client, Seen::ConfigMap),
         watch::<FakeCapacityReservation>(client, Seen::Slots),
         watch::<NodeClaim>(client, Seen::Claim),
         watch::<Reservation>(client, Seen::Room),
@@ -319,12 +319,6 @@ where
 {
     let stream = watcher(Api::<K>::all(client.clone()), watcher::Config::default()).backoff(Pause);
     stream.filter_map(move |event| async move { event.ok().map(seen) }).boxed()
-}
-
-/// Which ConfigMaps change: their data are read where a node class wants them.
-pub(crate) fn watch_config_maps(client: &Client) -> BoxStream<'static, Seen> {
-    let stream = metadata_watcher(Api::<ConfigMap>::all(client.clone()), watcher::Config::default()).backoff(Pause);
-    stream.filter_map(|event| async move { event.ok().map(Seen::ConfigMap) }).boxed()
 }
 
 /// A watch that fails is tried again after a second: an API server that is gone is not asked without a pause.

@@ -9,14 +9,15 @@ use berth_cloudprovider_fake::cloud::{CloudConfig, FakeCloud};
 use berth_kubelet::{KubeletConfig, Kubelets};
 use futures::StreamExt;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::Client;
+use kube::core::PartialObjectMeta;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
 use crate::bridge::Bridge;
-use crate::cluster::{MOMENT, Seen, watch, watch_config_maps};
+use crate::cluster::{MOMENT, Seen, watch};
 use crate::story::{Happened, Line, Moment};
 use crate::{SandboxError, apply, machines};
 
@@ -108,7 +109,7 @@ async fn follow(
     let mut moment = Moment::default();
     let watches = [
         watch::<FakeNodeClass>(&client, Seen::Class),
-        watch_config_maps(&client),
+        watch::<PartialObjectMeta<ConfigMap>>(&client, Seen::ConfigMap),
         watch::<FakeCapacityReservation>(&client, Seen::Slots),
         watch::<Node>(&client, Seen::Node),
     ];

@@ -496,7 +496,7 @@ async fn the_config_map_of_a_node_class_may_come_later_and_change() {
         maps.delete("types", &DeleteParams::default()).await.unwrap();
         ready("False spec.instanceTypes: ConfigMap default/types not found").await;
     };
-    assert_eq!(run(options, |_| {}, changes).await.unwrap(), Ended::Interrupted);
+    assert_eq!(Box::pin(run(options, |_| {}, changes)).await.unwrap(), Ended::Interrupted);
 }
 
 /// The regression: all ConfigMaps were passed over.
@@ -513,6 +513,7 @@ async fn the_config_map_of_a_node_class_is_read_with_it_and_others_are_not() {
     let (objects, _, warnings) = crate::read_inputs(&[input], None, Validate::Strict).unwrap();
     assert_eq!(warnings, ["2 objects of kind ConfigMap (v1) are passed over: nothing here needs them"]);
     let now = "2026-01-01T00:00:00Z".parse().unwrap();
-    let ended = run(Options { objects, settle: true, ..Options::new(now) }, |_| {}, std::future::pending()).await;
+    let options = Options { objects, settle: true, ..Options::new(now) };
+    let ended = Box::pin(run(options, |_| {}, std::future::pending())).await;
     assert_eq!(ended.unwrap(), Ended::Settled);
 }
