@@ -38,6 +38,8 @@ pub struct Bridge {
     /// By object name: the status that was written.
     written: BTreeMap<String, FakeCapacityReservationStatus>,
     classes: BTreeMap<String, NodeClass>,
+    /// By name: the node classes that take their instance types from a ConfigMap.
+    catalogued: BTreeMap<String, FakeNodeClass>,
     /// By name of a node: the notice that it gives its instance, as it says it.
     interrupted: BTreeMap<String, String>,
 }
@@ -47,8 +49,16 @@ pub struct Bridge {
 impl Bridge {
     /// Nothing is known of any object yet. Statuses are written where `writes` says so.
     pub fn new(client: Client, cloud: FakeCloud, writes: bool) -> Self {
-        let (reservations, written, classes) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { client, cloud, writes, reservations, written, classes, interrupted: BTreeMap::new() }
+        Self {
+            client,
+            cloud,
+            writes,
+            reservations: BTreeMap::new(),
+            written: BTreeMap::new(),
+            classes: BTreeMap::new(),
+            catalogued: BTreeMap::new(),
+            interrupted: BTreeMap::new(),
+        }
     }
 
     /// Takes in what a watch of its objects has seen; all else is not its own. Says what is wrong with a node, if something is.
@@ -56,6 +66,12 @@ impl Bridge {
         match seen {
             Seen::Class(Event::Apply(class) | Event::InitApply(class)) => self.class_applied(&class).await,
             Seen::Class(Event::Delete(class)) => self.class_deleted(&class.name_any()),
+            Seen::ConfigMap(Event::Apply(map) | Event::Delete(map)) => {
+                let (namespace, name) = (map.namespace().unwrap_or_default(), map.name_any());
+                self.catalogues_changed(|of| of.namespace == namespace && of.name == name).await;
+            }
+            // Some may have changed or gone before the list.
+            Seen::ConfigMap(Event::InitDone) => self.catalogues_changed(|_| true).await,
             Seen::Slots(Event::Apply(own) | Event::InitApply(own)) => self.reservation_applied(&own),
             Seen::Slots(Event::Delete(own)) => self.reservation_deleted(&own.name_any()),
             Seen::Node(Event::Apply(node) | Event::InitApply(node)) => return self.node_applied(&node),
@@ -68,6 +84,11 @@ impl Bridge {
     /// A node class was made or changed.
     pub async fn class_applied(&mut self, object: &FakeNodeClass) {
         let name = object.name_any();
+        if object.spec.instance_types.is_some() {
+            self.catalogued.insert(name.clone(), object.clone());
+        } else {
+            self.catalogued.remove(&name);
+        }
         let class = self.read_class(object).await;
         if self.classes.get(&name) == Some(&class) {
             return;
@@ -88,9 +109,19 @@ impl Bridge {
         drop(api.patch_status(&name, &PatchParams::apply(MANAGER), &patch).await);
     }
 
+    /// ConfigMaps were made, changed or deleted: node classes that take their instance types from one are read anew.
+    async fn catalogues_changed(&mut self, is_changed: impl Fn(&CatalogueReference) -> bool) {
+        let classes = self.catalogued.values();
+        let changed = classes.filter(|class| class.spec.instance_types.as_ref().is_some_and(&is_changed));
+        for class in changed.cloned().collect::<Vec<_>>() {
+            self.class_applied(&class).await;
+        }
+    }
+
     /// A node class is gone.
     pub fn class_deleted(&mut self, name: &str) {
         self.classes.remove(name);
+        self.catalogued.remove(name);
         self.cloud.remove_node_class(name);
     }
 

@@ -13,7 +13,8 @@ use berth_kubelet::NodeSpec;
 use futures::FutureExt;
 use futures::stream::{BoxStream, StreamExt};
 use k8s_openapi::api::core;
-use k8s_openapi::api::core::v1::{Node, ObjectReference, Pod};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, ObjectReference, Pod};
+use kube::core::PartialObjectMeta;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::runtime::{WatchStreamExt, utils::Backoff};
 use kube::{Api, Client, Resource, ResourceExt};
@@ -50,6 +51,8 @@ pub(crate) enum Seen {
     Pod(Event<Pod>),
     Node(Event<Node>),
     Class(Event<FakeNodeClass>),
+    /// Metadata alone: the data are read where a node class wants them.
+    ConfigMap(Event<PartialObjectMeta<ConfigMap>>),
     Slots(Event<FakeCapacityReservation>),
     Claim(Event<NodeClaim>),
     Room(Event<Reservation>),
@@ -243,7 +246,7 @@ impl State {
                 self.bridge.node_deleted(&node.name_any());
                 self.observer.node_gone(&node.uid().unwrap_or_default(), &mut self.moment);
             }
-            seen @ (Seen::Class(_) | Seen::Slots(_)) if self.is_cloud => {
+            seen @ (Seen::Class(_) | Seen::ConfigMap(_) | Seen::Slots(_)) if self.is_cloud => {
                 self.bridge.take(seen).await;
             }
             Seen::Claim(Event::Apply(claim) | Event::InitApply(claim)) => self.observer.claim(&claim),
@@ -281,6 +284,7 @@ impl State {
             | Seen::Room(Event::Init | Event::InitDone)
             | Seen::Told(Event::Init | Event::InitDone | Event::Delete(_))
             | Seen::Class(_)
+            | Seen::ConfigMap(_)
             | Seen::Slots(_) => {}
         }
     }
@@ -300,6 +304,7 @@ fn watch_all(client: &Client) -> BoxStream<'static, Seen> {
         watch::<Pod>(client, Seen::Pod),
         watch::<Node>(client, Seen::Node),
         watch::<FakeNodeClass>(client, Seen::Class),
+        watch::<PartialObjectMeta<ConfigMap>>(client, Seen::ConfigMap),
         watch::<FakeCapacityReservation>(client, Seen::Slots),
         watch::<NodeClaim>(client, Seen::Claim),
         watch::<Reservation>(client, Seen::Room),

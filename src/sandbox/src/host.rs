@@ -9,8 +9,9 @@ use berth_cloudprovider_fake::cloud::{CloudConfig, FakeCloud};
 use berth_kubelet::{KubeletConfig, Kubelets};
 use futures::StreamExt;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::Client;
+use kube::core::PartialObjectMeta;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
@@ -108,6 +109,7 @@ async fn follow(
     let mut moment = Moment::default();
     let watches = [
         watch::<FakeNodeClass>(&client, Seen::Class),
+        watch::<PartialObjectMeta<ConfigMap>>(&client, Seen::ConfigMap),
         watch::<FakeCapacityReservation>(&client, Seen::Slots),
         watch::<Node>(&client, Seen::Node),
     ];

@@ -10,11 +10,12 @@ use berth_apiserver::{ApiServer, Config, RequestLog};
 use berth_cloudprovider::ReservationAdoption;
 use berth_controllers::{Ceiling, Ceilings, Controllers};
 use futures::StreamExt;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::{Api, Client};
 
-use berth_manifests::{Object, Options as Manifests, read_from};
+use berth_manifests::{Input, Object, Options as Manifests, Validate, read_from};
 
 use crate::observer::Observer;
 use crate::story::Moment;
@@ -435,4 +436,84 @@ async fn nodes_of_a_class_that_is_gone_were_not_launched_in_vain() {
         assert!(!told.iter().any(|message| message.contains("nodes were launched for it")), "{told:?}");
     };
     assert_eq!(Box::pin(run(options, |_| {}, end)).await.unwrap(), Ended::Interrupted);
+}
+
+/// A node class that takes its instance types from a ConfigMap, a NodePool of it, and a pod.
+const CATALOGUED: &str = "
+apiVersion: berth.sh/v1alpha1
+kind: FakeNodeClass
+metadata: {name: default}
+spec: {instanceTypes: {namespace: default, name: types, key: types.yaml}}
+---
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: web}
+spec:
+  template:
+    spec:
+      nodeClassRef: {group: berth.sh, kind: FakeNodeClass, name: default}
+      requirements: []
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: p}
+spec: {containers: [{name: c, image: i, resources: {requests: {cpu: '1'}}}]}
+";
+
+fn types(text: &str) -> ConfigMap {
+    let data = [("types.yaml".to_owned(), text.to_owned())].into();
+    let metadata = ObjectMeta { name: Some("types".to_owned()), ..ObjectMeta::default() };
+    ConfigMap { metadata, data: Some(data), ..ConfigMap::default() }
+}
+
+const CATALOGUE: &str = include_str!("../../../examples/catalogues/four-slots.yaml");
+
+/// The regression: it was read once, when the class was seen.
+#[tokio::test(start_paused = true)]
+async fn the_config_map_of_a_node_class_may_come_later_and_change() {
+    let (on_begun, mut begun) = tokio::sync::mpsc::unbounded_channel();
+    let now = "2026-01-01T00:00:00Z".parse().unwrap();
+    let options = Options { objects: objects(CATALOGUED), on_begun: Some(on_begun), ..Options::new(now) };
+    let changes = async {
+        let (client, _) = begun.recv().await.unwrap();
+        let maps = Api::<ConfigMap>::default_namespaced(client.clone());
+        let ready = async |says: &str| {
+            tokio::time::sleep(Duration::from_secs(10)).await;
+            let class = Api::<FakeNodeClass>::all(client.clone()).get("default").await.unwrap();
+            let conditions = class.status.unwrap().conditions;
+            let condition = conditions.iter().find(|condition| condition.type_ == "Ready").unwrap();
+            let told = format!("{} {}", condition.status, condition.message);
+            assert!(told.starts_with(says), "{told}");
+        };
+        ready("False spec.instanceTypes: ConfigMap default/types not found").await;
+        maps.create(&PostParams::default(), &types("")).await.unwrap();
+        ready("False unable to read default/types/types.yaml").await;
+        maps.replace("types", &PostParams::default(), &types(CATALOGUE)).await.unwrap();
+        ready("True").await;
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        let pod = Api::<Pod>::default_namespaced(client.clone()).get("p").await.unwrap();
+        assert_eq!(pod.status.unwrap().phase.as_deref(), Some("Running"));
+        maps.delete("types", &DeleteParams::default()).await.unwrap();
+        ready("False spec.instanceTypes: ConfigMap default/types not found").await;
+    };
+    assert_eq!(Box::pin(run(options, |_| {}, changes)).await.unwrap(), Ended::Interrupted);
+}
+
+/// The regression: all ConfigMaps were passed over.
+#[tokio::test(start_paused = true)]
+async fn the_config_map_of_a_node_class_is_read_with_it_and_others_are_not() {
+    let mut catalogue = types(CATALOGUE);
+    let of = |map: &ConfigMap| serde_json::to_string(map).unwrap();
+    let first = of(&catalogue);
+    catalogue.metadata.name = Some("other".to_owned());
+    // What is not needed may be as wrong as it likes.
+    let odd = "{apiVersion: v1, kind: ConfigMap, metadata: {name: odd}, data: {n: 1}}";
+    let text = format!("{CATALOGUED}---\n{first}\n---\n{}\n---\n{odd}\n", of(&catalogue));
+    let input = Input::Text { name: "test.yaml".to_owned(), text: text.into_bytes(), is_of_server: false };
+    let (objects, _, warnings) = crate::read_inputs(&[input], None, Validate::Strict).unwrap();
+    assert_eq!(warnings, ["2 objects of kind ConfigMap (v1) are passed over: nothing here needs them"]);
+    let now = "2026-01-01T00:00:00Z".parse().unwrap();
+    let options = Options { objects, settle: true, ..Options::new(now) };
+    let ended = Box::pin(run(options, |_| {}, std::future::pending())).await;
+    assert_eq!(ended.unwrap(), Ended::Settled);
 }
