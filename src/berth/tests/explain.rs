@@ -102,8 +102,11 @@ fn the_nearest_node_lacks_the_least_of_what_the_pod_requests() {
                  image: i, resources: {{requests: {{cpu: {cpu}}}}}}}]}}}}\n---\n"
         )
     };
-    // The larger one has less room.
+    // The larger one has less room, and no other can be had.
+    let pool = "{apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: none}, spec: {limits: {nodes: '0'}, template: \
+                {spec: {requirements: []}}}}\n---\n";
     let manifests = [
+        pool.to_owned(),
         node("small", "4"),
         node("large", "8"),
         pod("on-small", "nodeName: small, ", "3280m"),

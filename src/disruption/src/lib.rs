@@ -14,6 +14,7 @@
 //! assert!(refused.is_err(), "nothing was listed yet");
 //! ```
 
+mod admitted;
 mod batches;
 mod budget;
 mod candidate;

@@ -2,6 +2,7 @@
 
 use berth_api::GoDuration;
 use berth_api::labels::DO_NOT_DISRUPT;
+use berth_model::Money;
 use berth_state::{PodRecord, is_remade};
 use jiff::{SignedDuration, Timestamp};
 
@@ -117,6 +118,12 @@ pub(crate) fn protection(pod: &PodRecord, now: Timestamp) -> Option<Protection> 
             over.is_none_or(|over| now < over).then_some(Protection::Annotation)
         }
     }
+}
+
+/// A price for each unit of disruption.
+pub(crate) fn disrupted(price: Money, cost: DisruptionCost) -> Money {
+    let parts = price.pico().saturating_mul(i128::from(cost.parts()));
+    Money::from_pico(parts / i128::from(DisruptionCost::parts_in_one()))
 }
 
 #[cfg(test)]

@@ -9,9 +9,9 @@ use berth_state::State;
 use fixedbitset::FixedBitSet;
 
 use crate::Options;
+use crate::admitted::columns_of;
 use crate::candidate::Candidate;
-use crate::program::columns_of;
-use crate::worth::disrupted;
+use crate::pods::disrupted;
 
 /// Of those who could use a slot, so many are kept.
 const MOST_KEPT: usize = 8;
@@ -83,6 +83,13 @@ impl SlotUsers {
             }
         }
         SlotUsers(users.into_iter().map(|(kind, users)| (kind.clone(), users)).collect())
+    }
+
+    /// Nodes that commands launch are not disrupted again: nobody makes way for them.
+    pub(crate) fn leave_out(&mut self, launched: &BTreeSet<String>) {
+        for users in self.0.values_mut() {
+            users.retain(|user| !launched.contains(&user.node));
+        }
     }
 
     /// Whether a node could use such a slot, and saves by that more than so much.

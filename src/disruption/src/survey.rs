@@ -15,12 +15,11 @@ use crate::budget::{Budgets, PoolNodes};
 use crate::candidate::{Candidate, Facts};
 use crate::expiring;
 use crate::pdb::Limits;
-use crate::pods::DisruptionCost;
+use crate::pods::{DisruptionCost, disrupted};
 use crate::prices::{Price, Prices};
 use crate::reason::{Reason, no_budget, unreadable_budgets};
 use crate::rooms;
 use crate::slot_users::SlotUsers;
-use crate::worth::disrupted;
 
 /// A NodePool, as disruption sees it.
 #[derive(Debug, PartialEq)]
@@ -66,8 +65,20 @@ impl Survey {
         survey
     }
 
-    /// Looks anew at these nodes, by name, which commands changed since: what is known of others stands.
+    /// Looks anew at these nodes, by name, which commands changed or launched since: what is known of others stands.
     pub(crate) fn refresh(
+        &mut self,
+        state: &State,
+        (changed, launched): (&BTreeSet<String>, &BTreeSet<String>),
+        prices: &Prices,
+        options: &Options,
+        now: Timestamp,
+    ) {
+        self.look_anew(state, changed, prices, options, now);
+        self.slot_users.leave_out(launched);
+    }
+
+    fn look_anew(
         &mut self,
         state: &State,
         changed: &BTreeSet<String>,

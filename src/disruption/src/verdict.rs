@@ -9,11 +9,12 @@ use berth_state::{ObjectRef, State, Time};
 
 use crate::Options;
 use crate::candidate::Candidate;
+use crate::pods::disrupted;
 use crate::prices::{Price, Prices};
 use crate::reason::Reason;
 use crate::simulate::{self, Baseline, Replacement, what_if};
 use crate::survey::Survey;
-use crate::worth::{SAVES_NOTHING, below, below_on_slots, cost_of, disrupted, takes_any_launch, worth};
+use crate::worth::{SAVES_NOTHING, below, below_on_slots, cost_of, takes_any_launch, worth};
 
 /// What consolidation would make of a node by itself, every other node staying.
 #[derive(Debug, Clone, PartialEq, Eq)]

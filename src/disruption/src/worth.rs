@@ -4,7 +4,7 @@ use berth_decisions::Launch;
 use berth_model::Money;
 
 use crate::candidate::Candidate;
-use crate::pods::DisruptionCost;
+use crate::pods::{DisruptionCost, disrupted};
 use crate::prices::{Price, Prices};
 use crate::reason::Reason;
 use crate::simulate::Replacement;
@@ -129,12 +129,6 @@ pub(crate) fn below_on_slots(candidate: &Candidate, options: &Options, survey: &
     let list = candidate.price.unwrap_or_default().list;
     let is_wanted = candidate.is_reserved() && survey.wants_slot_of(candidate, options);
     is_wanted.then(|| list - disrupted(options.eviction_price, candidate.cost))
-}
-
-/// A price for each unit of disruption.
-pub(crate) fn disrupted(price: Money, cost: DisruptionCost) -> Money {
-    let parts = price.pico().saturating_mul(i128::from(cost.parts()));
-    Money::from_pico(parts / i128::from(DisruptionCost::parts_in_one()))
 }
 
 /// Of a launch on paid capacity: the types that keep the saving, whichever of them the cloud has.

@@ -40,7 +40,8 @@ fn who_is_left_takes_the_room_that_a_reservation_gives_back_beside_its_like() {
 
 #[test]
 fn who_may_not_be_beside_its_like_is_left_all_the_same() {
-    let spread = json!({"spec": {"topologySpreadConstraints": [{"maxSkew": 2, "topologyKey": "kubernetes.io/hostname",
+    // As long as there are fewer hosts than that, the least count is none.
+    let spread = json!({"spec": {"topologySpreadConstraints": [{"maxSkew": 2, "minDomains": 2, "topologyKey": "kubernetes.io/hostname",
         "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"app": "web"}}}]}});
     assert_eq!(planned("1", web(&spread)), (vec![3], 1));
 }

@@ -9,7 +9,6 @@ mod bound;
 mod offers;
 
 pub(crate) use bound::lower_bound;
-pub(crate) use offers::columns_of;
 
 use std::collections::BTreeMap;
 

@@ -5,13 +5,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use berth_api::labels;
-use berth_model::{
-    CapacityType, Cluster, ColumnTable, Money, NodePool, PodSpec, Requirements, SlotId, first_untolerated,
-};
+use berth_model::{CapacityType, Cluster, ColumnTable, Money, PodSpec, SlotId};
 use berth_packing::Offer;
 use fixedbitset::FixedBitSet;
 
 use crate::Options;
+use crate::admitted::columns_of;
 use crate::candidate::Candidate;
 use crate::survey::Survey;
 
@@ -66,21 +65,6 @@ pub(super) fn offers(
         offers.push(Offer { cost, room, admits, stock, supply });
     }
     without_worse(offers)
-}
-
-/// The columns that may take pods of a spec, as far as taints and labels tell.
-pub(crate) fn columns_of(cluster: &Cluster, pool: &NodePool, table: &ColumnTable, spec: &PodSpec) -> FixedBitSet {
-    let symbols = &cluster.symbols;
-    if first_untolerated(&pool.taints, &spec.tolerations, false, symbols).is_some() {
-        return FixedBitSet::with_capacity(table.columns.len());
-    }
-    let mut columns = table.admitting(&spec.node_selector, symbols);
-    if !spec.required_terms.is_empty() {
-        let mut any = FixedBitSet::with_capacity(table.columns.len());
-        spec.required_terms.iter().for_each(|term: &Requirements| any.union_with(&table.admitting(term, symbols)));
-        columns.intersect_with(&any);
-    }
-    columns
 }
 
 /// Leaves out what is dearer than another one of which any number can be had, and no larger.

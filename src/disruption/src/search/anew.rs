@@ -14,9 +14,10 @@ use super::proposed::{COMMANDS, Step};
 use crate::candidate::Candidate;
 use crate::command::Method;
 use crate::pods;
+use crate::pods::disrupted;
 use crate::prices::Price;
 use crate::simulate::{Baseline, Replacement, Verdict};
-use crate::worth::{disrupted, saved_on_nodes, worth};
+use crate::worth::{saved_on_nodes, worth};
 
 /// Nodes that go together, by their index among the steps, and what is launched for their pods.
 #[derive(Default)]

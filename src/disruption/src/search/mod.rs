@@ -20,13 +20,14 @@ use crate::batches::Batches;
 use crate::candidate::Candidate;
 use crate::command::{Command, Disruption, Kept, Method, Why};
 use crate::play::{Played, play, replacement_name};
+use crate::pods::disrupted;
 use crate::prices::{Price, Prices};
 use crate::program::lower_bound;
 use crate::reason::{Reason, no_budget, unreadable_budgets};
 use crate::simulate::{Baseline, Replacement, Verdict, by_name, what_if};
 use crate::survey::Survey;
 use crate::verdict::{self, forecasts};
-use crate::worth::{SAVES_NOTHING, disrupted, saved_on_nodes, worth};
+use crate::worth::{SAVES_NOTHING, saved_on_nodes, worth};
 use crate::{Methods, Options};
 
 /// What would be disrupted, in which order, and why every other node stays. The state is left as it was.
@@ -563,7 +564,7 @@ impl<'s> Search<'s> {
         if !self.options.only_empty {
             let changed = std::mem::take(&mut self.changed);
             self.state.cluster(self.now);
-            self.survey.refresh(self.state, &changed, &self.prices, self.options, self.now);
+            self.survey.refresh(self.state, (&changed, &self.launched), &self.prices, self.options, self.now);
         }
         Ok(true)
     }

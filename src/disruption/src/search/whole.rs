@@ -15,10 +15,10 @@ use berth_model::Money;
 use super::Search;
 use crate::candidate::Candidate;
 use crate::command::Method;
-use crate::pods::DisruptionCost;
+use crate::pods::{DisruptionCost, disrupted};
 use crate::program::Program;
 use crate::simulate::{Replacement, Verdict};
-use crate::worth::{Worth, below, cost_of, disrupted, worth};
+use crate::worth::{Worth, below, cost_of, worth};
 
 /// The most nodes that one command takes away.
 const MOST_NODES: usize = 1_000;

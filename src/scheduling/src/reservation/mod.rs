@@ -7,7 +7,7 @@
 //! launched. Everything is a function of its arguments.
 //!
 //! ```
-//! use berth_model::{AllocatePolicy, Cluster, Holding, NodeRoom, Reservation, Resources};
+//! use berth_model::{AllocatePolicy, Cluster, Holding, NodeRoom, Reservation, ReservationId, Resources};
 //! use berth_scheduling::reservation::{Claim, Fit, fit};
 //!
 //! let mut cluster = Cluster::new();
@@ -16,7 +16,7 @@
 //! let mut reservation = Reservation::new(cluster.symbols.intern("r"));
 //! reservation.allocatable = Resources::from_amounts(&[6000]);
 //! reservation.policy = AllocatePolicy::Aligned;
-//! room.hold(Holding::new(0, &reservation));
+//! room.hold(Holding::new(ReservationId(0), &reservation));
 //! assert_eq!(room.free(), &Resources::from_amounts(&[2000, 32 << 30, 109]));
 //!
 //! let requests = Resources::from_amounts(&[7000, 1 << 30, 1]);
