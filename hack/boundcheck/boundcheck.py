@@ -104,10 +104,12 @@ def solve_cluster(seed, berth, seconds):
             cost, bound = summary["hourlyCost"] + summary["nodeCost"], summary["lowerBound"]
             # Weights come before cost.
             is_exact = not any(pool["weight"] for pool in case["pools"])
-            key = placed
+            # Limits that allow no further node let nodes hold more than the skew; what cannot be launched then is not known here.
+            crowded = frozenset(app["name"] for app in case["apps"] if clusters.is_crowded(app, plan["nodeClaims"]))
+            key = placed, crowded
             if key not in known:
                 try:
-                    known[key] = clusters.optimum(case, placed, seconds)
+                    known[key] = clusters.optimum(case, placed, seconds, crowded)
                 except TimeoutError:
                     return found, figures, True
             least = known[key]

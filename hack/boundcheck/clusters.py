@@ -3,7 +3,8 @@
 The program knows a node's offering and filling, so that it is exact about: sizes, DaemonSets, selectors, taints,
 reservations and other finite supplies, limits, node cost, host ports, anti-affinity, affinity and spreads over nodes and
 over zones, GPU types only for pods that ask for GPUs, and shares. Spreads over nodes are as Berth and Karpenter read them:
-a node could always be launched that holds none. Weights of NodePools it leaves out, as bounds do.
+a node could always be launched that holds none; but for apps that are told to be crowded, as limits allow no further node: the
+least cost of these leaves such spreads out. Weights of NodePools it leaves out, as bounds do.
 """
 import itertools
 
@@ -183,7 +184,14 @@ def _deployment(app):
                      "template": template}}
 
 
-def optimum(case, placed, seconds):
+def is_crowded(app, claims):
+    """Whether a node holds more pods of an app than its spread over nodes has as skew."""
+    skews = [of for kind, key, of in app["rules"] if kind == "spread" and key == HOST]
+    mine = lambda pod: pod.split("/")[1].rsplit("-", 1)[0] == app["name"]
+    return any(sum(map(mine, claim["pods"])) > of for of in skews for claim in claims)
+
+
+def optimum(case, placed, seconds, crowded=frozenset()):
     """The least cost of new nodes for so many pods of each app, node cost included; None if there is no plan."""
     apps = case["apps"]
     program = Program()
@@ -194,7 +202,7 @@ def optimum(case, placed, seconds):
             if offering["type"] not in pool["types"]:
                 continue
             price = 0.0 if offering["type"] == "reserved" else offering["price"]
-            for filling in _fillings(case, placed, pool, one, offering):
+            for filling in _fillings(case, placed, pool, one, offering, crowded):
                 uses = program.variable(price + case["nodeCost"])
                 for index, n in enumerate(filling):
                     if n:
@@ -225,7 +233,7 @@ def optimum(case, placed, seconds):
     return found and found[0]
 
 
-def _fillings(case, placed, pool, one, offering):
+def _fillings(case, placed, pool, one, offering, crowded):
     apps, daemon = case["apps"], case["daemon"] or {"cpu": 0, "memory": 0}
     room = [one["cpu"] - daemon["cpu"], one["memory"] - daemon["memory"], one["gpus"],
             one["pods"] - bool(case["daemon"])]
@@ -244,7 +252,7 @@ def _fillings(case, placed, pool, one, offering):
             return False
         for n, app, of_all in zip(filling, apps, placed):
             for kind, key, of in app["rules"] if n else []:
-                if key == HOST and (kind == "spread" and n > of or kind == "together" and n < of_all
+                if key == HOST and (kind == "spread" and n > of and app["name"] not in crowded or kind == "together" and n < of_all
                                     or kind == "apart" and filling[names[of]] > (of == app["name"])):
                     return False
         return True
