@@ -49,28 +49,27 @@ impl Applied {
         match (&mut object, before) {
             (Object::Job(after), Object::Job(before)) => {
                 keep_metadata(&mut after.metadata, &before.metadata);
-                after.status = after.status.take().or_else(|| before.status.clone());
+                keep(&mut after.status, before.status.as_ref());
             }
             (Object::Reservation(after), Object::Reservation(before)) => {
                 keep_metadata(&mut after.metadata, &before.metadata);
-                after.status = after.status.take().or_else(|| before.status.clone());
+                keep(&mut after.status, before.status.as_ref());
             }
             (Object::ResourceQuota(after), Object::ResourceQuota(before)) => {
                 keep_metadata(&mut after.metadata, &before.metadata);
-                after.status = after.status.take().or_else(|| before.status.clone());
+                keep(&mut after.status, before.status.as_ref());
             }
             (Object::PersistentVolumeClaim(after), Object::PersistentVolumeClaim(before)) => {
                 keep_metadata(&mut after.metadata, &before.metadata);
-                after.status = after.status.take().or_else(|| before.status.clone());
+                keep(&mut after.status, before.status.as_ref());
                 if let (Some(after), Some(before)) = (&mut after.spec, &before.spec) {
-                    after.volume_name = after.volume_name.take().or_else(|| before.volume_name.clone());
-                    after.storage_class_name =
-                        after.storage_class_name.take().or_else(|| before.storage_class_name.clone());
+                    keep(&mut after.volume_name, before.volume_name.as_ref());
+                    keep(&mut after.storage_class_name, before.storage_class_name.as_ref());
                 }
             }
             (Object::Pod(after), Object::Pod(before)) => {
                 keep_metadata(&mut after.metadata, &before.metadata);
-                after.status = after.status.take().or_else(|| before.status.clone());
+                keep(&mut after.status, before.status.as_ref());
                 if asks_differently(after, before) {
                     let (namespace, name) = (namespace_of(&before.metadata), before.metadata.name.as_deref());
                     warning = Some(format!(
@@ -95,11 +94,18 @@ fn namespace_of(metadata: &ObjectMeta) -> &str {
     metadata.namespace.as_deref().filter(|namespace| !namespace.is_empty()).unwrap_or("default")
 }
 
+/// What is not given stays.
+fn keep<T: Clone>(after: &mut Option<T>, before: Option<&T>) {
+    if after.is_none() {
+        *after = before.cloned();
+    }
+}
+
 fn keep_metadata(after: &mut ObjectMeta, before: &ObjectMeta) {
-    after.uid = after.uid.take().or_else(|| before.uid.clone());
-    after.creation_timestamp = after.creation_timestamp.take().or_else(|| before.creation_timestamp.clone());
-    after.deletion_timestamp = after.deletion_timestamp.take().or_else(|| before.deletion_timestamp.clone());
-    after.owner_references = after.owner_references.take().or_else(|| before.owner_references.clone());
+    keep(&mut after.uid, before.uid.as_ref());
+    keep(&mut after.creation_timestamp, before.creation_timestamp.as_ref());
+    keep(&mut after.deletion_timestamp, before.deletion_timestamp.as_ref());
+    keep(&mut after.owner_references, before.owner_references.as_ref());
     for (key, value) in before.annotations.iter().flatten() {
         after.annotations.get_or_insert_default().entry(key.clone()).or_insert_with(|| value.clone());
     }
