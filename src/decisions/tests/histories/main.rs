@@ -372,3 +372,20 @@ proptest! {
 pub(crate) fn cases() -> u32 {
     std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(48)
 }
+
+/// Found by a random seed.
+#[test]
+fn nodes_that_change_beside_expected_pods_leave_the_order_of_bindings() {
+    let mut world = World::new();
+    world.put(Kind::Node, 37, 0);
+    for (name, variant) in [(149, 70), (45, 70)] {
+        world.put(Kind::Pod, name, variant);
+    }
+    world.settle(0);
+    world.decision();
+    for (kind, name, variant, what) in [(Kind::Node, 4, 96, 73), (Kind::Pod, 0, 3, 57), (Kind::Node, 49, 69, 25)] {
+        world.event(kind, name, variant, what);
+    }
+    world.settle(1);
+    decides_as_rebuilt(&mut world).unwrap();
+}

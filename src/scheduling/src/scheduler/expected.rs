@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use berth_model::{ClassId, RowId};
 
+use super::groups::Groups;
 use super::tables::Tables;
 
 /// By row of the input: nodes by index, and how many of the row's pods are expected there.
@@ -33,9 +34,11 @@ pub(super) struct HeldFor {
 
 impl Expectations {
     /// From now on, pods of these rows are expected on these nodes, as far as they stand.
-    pub(super) fn expect(&mut self, tables: &Tables<'_>, mut rows: Expected) {
+    pub(super) fn expect(&mut self, tables: &Tables<'_>, groups: &Groups, mut rows: Expected) {
         for expected in rows.values_mut() {
             expected.retain(|(node, count)| *count > 0 && tables.stands_at(*node));
+            // By name: the index of a node says when it came.
+            expected.make_contiguous().sort_by_key(|(node, _)| groups.rank(*node));
         }
         rows.retain(|_, expected| !expected.is_empty());
         self.rows = rows;

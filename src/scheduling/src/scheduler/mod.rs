@@ -267,7 +267,7 @@ impl Scheduler<'_> {
     /// From now on, pods of these rows come to these nodes first, in the order of their priority, and the room of those who
     /// cannot yet is held while the queue is worked off.
     pub fn expect(&mut self, rows: Expected) {
-        self.intake.expectations.expect(&self.tables, rows);
+        self.intake.expectations.expect(&self.tables, &self.ledger.groups, rows);
     }
 
     /// While a queue is worked off, so many pods of each of these rows are not placed: what they wait for is not there yet.
