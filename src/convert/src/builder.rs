@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 
 use crate::admission::Admission;
 use crate::claims::Storage;
-use crate::draft::{Draft, Drafts};
+use crate::draft::{ClassPriority, Draft, Drafts};
 use crate::maps::{FxIndexMap, FxIndexSet, index};
 use crate::metadata::{name_of, namespace_of};
 use crate::node_record::{NodeClaimRecord, NodeRecord};
@@ -56,8 +56,8 @@ pub struct Builder {
     pub(crate) workloads: Workloads,
     pub(crate) selecting: Selecting,
     pub(crate) storage: Storage,
-    pub(crate) priorities: FxHashMap<Sym, i32>,
-    pub(crate) default_priority: Option<i32>,
+    pub(crate) priorities: FxHashMap<Sym, ClassPriority>,
+    pub(crate) default_priority: Option<ClassPriority>,
     pub(crate) budgets: FxIndexMap<(Sym, Sym), DisruptionBudget>,
     pub(crate) nodes: FxIndexMap<Sym, NodeRecord>,
     pub(crate) node_claims: FxIndexMap<Sym, NodeClaimRecord>,
@@ -194,10 +194,12 @@ impl Builder {
     pub fn add_priority_class(&mut self, object: &scheduling::v1::PriorityClass) -> Result<(), ConvertError> {
         let name = name_of("PriorityClass", &object.metadata)?;
         let name = self.cluster.symbols.intern(name);
-        self.priorities.insert(name, object.value);
+        let never_preempts = object.preemption_policy.as_deref() == Some("Never");
+        let priority = ClassPriority { value: object.value, never_preempts };
+        self.priorities.insert(name, priority);
         if object.global_default == Some(true) {
             // Of several defaults the API server takes the lowest.
-            let lowest = self.default_priority.map_or(object.value, |known| known.min(object.value));
+            let lowest = self.default_priority.map_or(priority, |known| known.min(priority));
             self.default_priority = Some(lowest);
         }
         Ok(())

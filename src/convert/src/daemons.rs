@@ -28,7 +28,8 @@ pub(crate) fn add(
             let name = format!("{namespace}/{name}");
             let spec = resolver.bound(workload.draft, workload.namespace, &name, cluster, warnings);
             positions.insert(index, cluster.daemons.len());
-            cluster.daemons.push(Daemon { name, spec });
+            let (namespace, labels) = (workload.namespace, workload.labels);
+            cluster.daemons.push(Daemon { name, namespace, spec, labels });
         }
     }
     positions
@@ -69,7 +70,8 @@ pub(crate) fn add_running(
         draft.spec.required_terms.retain(|term| term.get(cluster.well_known.field_name).is_none());
         let draft = resolver.intern(draft);
         let spec = resolver.bound(draft, pod.namespace, name, cluster, warnings);
-        cluster.daemons.push(Daemon { name: name.clone(), spec });
+        let (namespace, labels) = (pod.namespace, pod.labels);
+        cluster.daemons.push(Daemon { name: name.clone(), namespace, spec, labels });
     }
     if newest.is_empty() {
         return;

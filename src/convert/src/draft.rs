@@ -21,6 +21,21 @@ pub(crate) struct Draft {
     pub(crate) shape: u32,
 }
 
+/// What a PriorityClass gives its pods.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ClassPriority {
+    pub(crate) value: i32,
+    /// `preemptionPolicy: Never`.
+    pub(crate) never_preempts: bool,
+}
+
+impl ClassPriority {
+    /// One whose pods preempt.
+    pub(crate) fn of(value: i32) -> Self {
+        ClassPriority { value, never_preempts: false }
+    }
+}
+
 /// Where a pod's priority comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Priority {

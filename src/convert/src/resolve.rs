@@ -4,7 +4,7 @@ use berth_model::{Cluster, Images, PodSpec, Refusal, SpecId, Sym, Volumes};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::claims::Storage;
-use crate::draft::{Draft, Drafts, Priority};
+use crate::draft::{ClassPriority, Draft, Drafts, Priority};
 use crate::maps::{FxIndexSet, index};
 
 /// The priority classes that every cluster has.
@@ -16,8 +16,8 @@ const SYSTEM_CLASSES: [(&str, i32); 2] =
 pub(crate) struct Resolver {
     pub(crate) drafts: Drafts,
     pub(crate) storage: Storage,
-    pub(crate) priorities: FxHashMap<Sym, i32>,
-    pub(crate) default_priority: Option<i32>,
+    pub(crate) priorities: FxHashMap<Sym, ClassPriority>,
+    pub(crate) default_priority: Option<ClassPriority>,
     /// Images that some node has; `None`: any may come to have any image.
     images: Option<FxHashSet<Sym>>,
     /// Specs by draft, namespace and whether the pod is bound; of drafts that depend on no pod's name.
@@ -28,8 +28,8 @@ impl Resolver {
     pub(crate) fn new(
         drafts: Drafts,
         storage: Storage,
-        priorities: FxHashMap<Sym, i32>,
-        default_priority: Option<i32>,
+        priorities: FxHashMap<Sym, ClassPriority>,
+        default_priority: Option<ClassPriority>,
         images: Option<FxHashSet<Sym>>,
     ) -> Self {
         Resolver { drafts, storage, priorities, default_priority, images, known: FxHashMap::default() }
@@ -99,7 +99,9 @@ impl Resolver {
             return cluster.intern_spec(PodSpec::default());
         };
         let mut spec = draft.spec.clone();
-        spec.priority = self.priority(draft.priority, cluster, warnings);
+        let priority = self.priority(draft.priority, cluster, warnings);
+        spec.priority = priority.value;
+        spec.never_preempts |= priority.never_preempts;
         if let Some(images) = &self.images {
             spec.images.names.retain(|name| images.contains(name));
         }
@@ -123,10 +125,11 @@ impl Resolver {
         spec
     }
 
-    fn priority(&self, priority: Priority, cluster: &Cluster, warnings: &mut FxIndexSet<String>) -> i32 {
+    fn priority(&self, priority: Priority, cluster: &Cluster, warnings: &mut FxIndexSet<String>) -> ClassPriority {
         match priority {
-            Priority::Set(priority) => priority,
-            Priority::Default => self.default_priority.unwrap_or(0),
+            // It was admitted, or stands for a Reservation: its own policy holds.
+            Priority::Set(value) => ClassPriority::of(value),
+            Priority::Default => self.default_priority.unwrap_or_default(),
             Priority::Class(class) => self.priorities.get(&class).copied().unwrap_or_else(|| {
                 let name = cluster.symbols.text(class);
                 let system = SYSTEM_CLASSES.iter().find(|(known, _)| *known == name);
@@ -135,9 +138,9 @@ impl Resolver {
                         warnings.insert(format!(
                             "no PriorityClass with name {name} was found; its pods are planned with priority 0"
                         ));
-                        0
+                        ClassPriority::default()
                     },
-                    |(_, priority)| *priority,
+                    |(_, priority)| ClassPriority::of(*priority),
                 )
             }),
         }

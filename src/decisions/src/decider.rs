@@ -300,7 +300,12 @@ impl<'c> News<'c> {
                 Change::NodeChanged(node, was) => news.steps.push(Step::Changed(*node, was)),
                 Change::Budgets => news.budgets = true,
                 Change::Supplies => news.supplies = true,
-                Change::Offers => news.offers = true,
+                Change::Offers => {
+                    if !classes.set_daemons(cluster) {
+                        return None;
+                    }
+                    news.offers = true;
+                }
                 Change::Reservations => has_other_reservations = true,
                 Change::Namespaces => {
                     if !classes.set_namespaces(cluster) {

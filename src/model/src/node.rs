@@ -1,6 +1,8 @@
 //! Nodes that exist and NodePools that may launch more.
 
-use crate::{BoundPod, Holding, Labels, Requirements, ResourceId, Resources, SpecId, Sym, Symbols, Taint, Units};
+use crate::{
+    BoundPod, Holding, Labels, LabelsId, Requirements, ResourceId, Resources, SpecId, Sym, Symbols, Taint, Units,
+};
 
 /// A node that exists (or a NodeClaim in flight), with what is left of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,6 +116,10 @@ pub struct NodePool {
 pub struct Daemon {
     /// `namespace/name`, for people.
     pub name: String,
+    /// Of its pods.
+    pub namespace: Sym,
     /// Index into [`crate::Cluster::specs`].
     pub spec: SpecId,
+    /// Of its pods; index into [`crate::Cluster::label_sets`].
+    pub labels: LabelsId,
 }

@@ -47,7 +47,7 @@ impl World<'_> {
 
     // Whether a pool may launch one more node that a counter looks at.
     fn may_come(self, counter: CounterId, pool: PoolId) -> bool {
-        if self.tables.definition(pool).is_none_or(|pool| pool.refusal.is_some()) {
+        if self.tables.definition(pool).is_none_or(|pool| pool.refusal.is_some()) || !self.tables.is_wanted(pool) {
             return false;
         }
         let (table, passages) = (self.tables.table(pool), self.tables.passages(counter, pool));

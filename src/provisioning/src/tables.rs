@@ -1,5 +1,6 @@
 //! What a solve reads: the cluster with its pods' classes, the options, and what follows from them alone. No packing changes it.
 
+use std::cell::OnceCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -7,7 +8,7 @@ use berth_model::{
     Bin, ClassId, Cluster, Column, ColumnId, ColumnTable, CounterId, FilterId, HostCounts, NodePool, PodClass, PodSpec,
     PoolId, Resources, Sym, Universe,
 };
-use berth_scheduling::{NodeTables, Passage, filter_passages};
+use berth_scheduling::{NodeTables, Passage, admit, demands, filter_passages};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
@@ -50,6 +51,8 @@ pub(crate) struct Tables<'a> {
     pub(crate) launch_filters: Vec<Vec<FilterId>>,
     /// See [`counters_with_volumes`].
     pub(crate) volume_counters: Vec<CounterId>,
+    /// See [`Tables::is_wanted`]; by NodePool, once it is asked.
+    wanted: OnceCell<Vec<bool>>,
     /// Nodes alike in labels (the hostname aside) and taints have one kind.
     pub(crate) node_kinds: Vec<u32>,
 }
@@ -84,6 +87,7 @@ impl<'a> Tables<'a> {
             passages,
             launch_filters: launch_filters(universe),
             volume_counters: counters_with_volumes(cluster, universe),
+            wanted: OnceCell::new(),
             node_kinds: node_kinds(cluster),
             columns,
         }
@@ -149,6 +153,19 @@ impl<'a> Tables<'a> {
     pub(crate) fn spec(&self, class: &PodClass) -> &'a PodSpec {
         static EMPTY: std::sync::OnceLock<PodSpec> = std::sync::OnceLock::new();
         self.cluster.spec(class.spec).unwrap_or_else(|| EMPTY.get_or_init(PodSpec::default))
+    }
+
+    /// Whether some pending pods may go to nodes of a pool: others come only for pods that are not here yet.
+    pub(crate) fn is_wanted(&self, pool: PoolId) -> bool {
+        let wanted = self.wanted.get_or_init(|| {
+            let classes = self.pending().filter(|(id, _)| self.may_be_placed(*id));
+            let demands: Vec<_> =
+                classes.filter_map(|(id, _)| demands(self.cluster, self.universe, id).pop()).collect();
+            let pools = self.cluster.node_pools.iter().zip(&*self.columns);
+            let is_asked = |pool, table| demands.iter().any(|d| !admit(self.cluster, pool, table, d).is_empty());
+            pools.map(|(pool, table)| is_asked(pool, table)).collect()
+        });
+        wanted.get(pool.index()).copied().unwrap_or_default()
     }
 
     /// Whether nothing about the pods of a class themselves keeps them off every node.

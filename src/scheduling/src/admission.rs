@@ -1,13 +1,16 @@
-//! Taints, node selectors, node affinity, volume topology and ports of daemons: what does not depend on what else is
+//! Taints, node selectors, node affinity, volume topology and pods of DaemonSets: what does not depend on what else is
 //! on the bin.
 
+use std::borrow::Cow;
+
 use berth_model::{
-    Cluster, ColumnTable, Node, NodeFilter, NodePool, PodSpec, Requirement, Requirements, Symbols, first_untolerated,
+    Cluster, ColumnId, ColumnTable, Node, NodeFilter, NodePool, PodSpec, Requirement, Requirements, Sym, Symbols,
+    first_untolerated,
 };
 use fixedbitset::FixedBitSet;
 
 use crate::node_terms::{matches_any, node_label};
-use crate::{Demand, filter};
+use crate::{Demand, filter, reasons};
 
 /// The columns of a NodePool that a demand may use, and what it leaves of the labels that no column decides.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +25,19 @@ pub struct Admission {
 /// node affinity leave the labels that no column decides (nearly always one way).
 pub fn admit(cluster: &Cluster, pool: &NodePool, table: &ColumnTable, demand: &Demand) -> Vec<Admission> {
     let Some(spec) = cluster.spec(demand.spec) else { return Vec::new() };
+    let mut admissions = admit_without_daemons(cluster, pool, table, demand);
+    for admission in &mut admissions {
+        for (_, columns) in kept_by_daemons(cluster, table, demand, spec) {
+            admission.columns.difference_with(&columns);
+        }
+    }
+    admissions.retain(|admission| !admission.columns.is_clear());
+    admissions
+}
+
+/// The same, whatever pods of DaemonSets will be there.
+fn admit_without_daemons(cluster: &Cluster, pool: &NodePool, table: &ColumnTable, demand: &Demand) -> Vec<Admission> {
+    let Some(spec) = cluster.spec(demand.spec) else { return Vec::new() };
     let symbols = &cluster.symbols;
     if pool.refusal.is_some()
         || first_untolerated(&pool.taints, &spec.tolerations, demand.avoids_preferred_taints, symbols).is_some()
@@ -31,14 +47,7 @@ pub fn admit(cluster: &Cluster, pool: &NodePool, table: &ColumnTable, demand: &D
     let mut admissions = admit_terms(table, &demand.terms, symbols);
     for admission in &mut admissions {
         keep_places((&mut admission.columns, &admission.open), spec.volumes.places(), table, symbols);
-        for (daemon, columns) in &table.daemon_columns {
-            let daemon = cluster.daemons.get(*daemon as usize).and_then(|d| cluster.spec(d.spec));
-            if daemon.is_some_and(|daemon| exclude_each_other(spec, daemon)) {
-                admission.columns.difference_with(columns);
-            }
-        }
     }
-    admissions.retain(|admission| !admission.columns.is_clear());
     admissions
 }
 
@@ -72,6 +81,71 @@ fn keep_places<'p>(
     }
 }
 
+/// What of a DaemonSet's pods keeps others off their nodes.
+struct Kept<'a> {
+    why: &'static str,
+    daemon: &'a str,
+}
+
+/// The nodes from which pods of DaemonSets keep a demand, who will be there before it, each with why.
+fn kept_by_daemons<'a>(
+    cluster: &'a Cluster,
+    table: &'a ColumnTable,
+    demand: &'a Demand,
+    spec: &'a PodSpec,
+) -> impl Iterator<Item = (Kept<'a>, Cow<'a, FixedBitSet>)> {
+    let with_columns = table.daemon_columns.iter().filter_map(|(index, columns)| {
+        let daemon = cluster.daemons.get(*index as usize)?;
+        Some((*index, daemon, cluster.spec(daemon.spec)?, columns))
+    });
+    with_columns.flat_map(move |(index, daemon, of_daemon, columns)| {
+        let kept = |why: &'static str| Kept { why, daemon: &daemon.name };
+        let excluded = exclude_each_other(spec, of_daemon).map(|why| (kept(why), Cow::Borrowed(columns)));
+        let apart = demand.apart.iter().filter(move |(apart, ..)| *apart == index);
+        let apart = apart.filter_map(move |(_, key, is_own)| {
+            let why = if *is_own { reasons::POD_ANTI_AFFINITY } else { reasons::EXISTING_ANTI_AFFINITY };
+            Some((kept(why), with_label(cluster, table, *key, columns)?))
+        });
+        excluded.into_iter().chain(apart)
+    })
+}
+
+/// Those of the columns whose nodes have a label: without it a node is in no domain.
+fn with_label<'a>(
+    cluster: &Cluster,
+    table: &ColumnTable,
+    key: Sym,
+    columns: &'a FixedBitSet,
+) -> Option<Cow<'a, FixedBitSet>> {
+    if key == cluster.well_known.hostname {
+        return Some(Cow::Borrowed(columns));
+    }
+    let mut has_key = Requirements::new();
+    has_key.add(key, Requirement::exists(), &cluster.symbols);
+    table.open_with(&has_key, &cluster.symbols)?;
+    let mut columns = columns.clone();
+    columns.intersect_with(&table.admitting(&has_key, &cluster.symbols));
+    Some(Cow::Owned(columns))
+}
+
+/// Why pods of DaemonSets keep a demand off new nodes of a column, where nothing else does.
+pub fn daemon_refusal(
+    cluster: &Cluster,
+    pool: &NodePool,
+    table: &ColumnTable,
+    demand: &Demand,
+    column: ColumnId,
+) -> Option<String> {
+    let spec = cluster.spec(demand.spec)?;
+    let mut kept = kept_by_daemons(cluster, table, demand, spec);
+    let (kept, _) = kept.find(|(_, columns)| columns.contains(column.index()))?;
+    let admissions = admit_without_daemons(cluster, pool, table, demand);
+    admissions.iter().any(|admission| admission.columns.contains(column.index())).then(|| {
+        let why = kept.why.trim_start_matches("node(s) ");
+        format!("{why}, beside a pod of DaemonSet {}", kept.daemon)
+    })
+}
+
 fn open_allows(open: &Requirements, requirements: &Requirements, symbols: &Symbols) -> bool {
     let mut both = open.clone();
     for (key, requirement) in requirements.iter().filter(|(key, _)| open.get(*key).is_some()) {
@@ -80,9 +154,12 @@ fn open_allows(open: &Requirements, requirements: &Requirements, symbols: &Symbo
     !both.is_contradiction()
 }
 
-// By host ports or disks.
-fn exclude_each_other(a: &PodSpec, b: &PodSpec) -> bool {
-    !filter::ports_are_free(&a.host_ports, &b.host_ports) || !filter::disks_are_free(&a.volumes.disks, &b.volumes.disks)
+/// Why two pods cannot be on one node, if that is for host ports or disks.
+fn exclude_each_other(a: &PodSpec, b: &PodSpec) -> Option<&'static str> {
+    if !filter::ports_are_free(&a.host_ports, &b.host_ports) {
+        return Some(reasons::PORTS);
+    }
+    (!filter::disks_are_free(&a.volumes.disks, &b.volumes.disks)).then_some(reasons::DISK)
 }
 
 /// Whether a node admits a demand, as far as taints, node selector, node affinity and volume topology tell.

@@ -1,6 +1,8 @@
 //! A class as it is asked for: with all its preferences as requirements, and then with ever fewer.
 
-use berth_model::{ClassId, Cluster, Constraint, CounterId, Effect, PodSpec, Requirements, SpecId, Sym, Universe};
+use berth_model::{
+    ClassId, Cluster, Constraint, CounterId, Effect, PodClass, PodSpec, Requirements, SpecId, Sym, Universe,
+};
 
 /// A class, with the preferences that are not relaxed yet taken as requirements.
 #[derive(Clone, Debug)]
@@ -24,6 +26,9 @@ pub struct Demand {
     pub keyed_counts: Vec<CounterId>,
     /// Counters on the hostname in which a pod counts.
     pub host_counts: Vec<CounterId>,
+    /// The DaemonSets whose pods it cannot be beside, by index into [`Cluster::daemons`], on nodes that have this label; and
+    /// whether that is by its own anti-affinity, or by theirs.
+    pub apart: Vec<(u32, Sym, bool)>,
     /// How many preferences were given up.
     pub relaxed: usize,
 }
@@ -45,6 +50,7 @@ pub fn demands(cluster: &Cluster, universe: &Universe, id: ClassId) -> Vec<Deman
     node_terms.sort_by_key(|(weight, _)| std::cmp::Reverse(*weight));
     let mut spread = class.preferred.spread.clone();
     let mut avoids_preferred_taints = untolerated_preferences(cluster, spec);
+    let apart = apart_from_daemons(universe, class);
     loop {
         let preferred = affinity.iter().chain(&anti_affinity).chain(&spread).copied();
         let constraints = class.required.iter().copied().chain(preferred);
@@ -59,6 +65,7 @@ pub fn demands(cluster: &Cluster, universe: &Universe, id: ClassId) -> Vec<Deman
             decided_keys: Vec::new(),
             keyed_counts: Vec::new(),
             host_counts: Vec::new(),
+            apart: apart.clone(),
             relaxed: out.len(),
         };
         demand.sort_constraints(cluster, universe, constraints, &class.counts_in);
@@ -77,6 +84,23 @@ pub fn demands(cluster: &Cluster, universe: &Universe, id: ClassId) -> Vec<Deman
             return out;
         }
     }
+}
+
+/// The DaemonSets whose pods a class cannot be beside, by its anti-affinity or by theirs, each with the label that makes
+/// the domain.
+fn apart_from_daemons(universe: &Universe, class: &PodClass) -> Vec<(u32, Sym, bool)> {
+    let mut apart = Vec::new();
+    for constraint in &class.required {
+        let Constraint::AntiAffinity { counter, .. } = *constraint else { continue };
+        let Some(known) = universe.counter(counter) else { continue };
+        for (daemon, id) in (0..).zip(&universe.daemons) {
+            let of_daemon = universe.class(*id);
+            if of_daemon.is_some_and(|daemon| daemon.counts_in.binary_search(&counter).is_ok()) {
+                apart.push((daemon, known.key, !known.counts_owners));
+            }
+        }
+    }
+    apart
 }
 
 impl Demand {

@@ -40,7 +40,9 @@ pub mod score;
 pub mod topology;
 pub mod units;
 
-pub use admission::{Admission, Passage, admit, admits_node, filter_admits_node, filter_passages, launch_passages};
+pub use admission::{
+    Admission, Passage, admit, admits_node, daemon_refusal, filter_admits_node, filter_passages, launch_passages,
+};
 pub use demand::{Demand, demands};
 pub use node_fit::NodeFit;
 pub use node_tables::NodeTables;

@@ -125,6 +125,25 @@ fn priority_is_preset_or_of_the_class_or_the_lowest_default(#[case] spec: Value,
     assert_eq!(first_spec(&cluster).priority, priority);
 }
 
+#[rstest]
+#[case(json!({"priorityClassName": "polite"}), true)]
+#[case(json!({"priorityClassName": "high"}), false)]
+#[case(json!({"priorityClassName": "high", "preemptionPolicy": "Never"}), true)]
+// The API server wrote both.
+#[case(json!({"priority": 7, "priorityClassName": "polite", "preemptionPolicy": "PreemptLowerPriority"}), false)]
+#[case(json!({}), true)]
+fn whether_a_pod_preempts_is_of_its_class_too(#[case] spec: Value, #[case] never: bool) {
+    let class = |name: &str, body: Value| mk("PriorityClass", name, body);
+    let cluster = convert([
+        mk_pod("a", spec),
+        class("high", json!({"value": 1000, "preemptionPolicy": "PreemptLowerPriority"})),
+        class("polite", json!({"value": 500, "preemptionPolicy": "Never"})),
+        class("default", json!({"value": 5, "preemptionPolicy": "Never", "globalDefault": true})),
+    ])
+    .cluster;
+    assert_eq!(first_spec(&cluster).never_preempts, never);
+}
+
 #[test]
 fn an_unknown_priority_class_is_a_warning() {
     let converted = convert([mk_pod("a", json!({"priorityClassName": "gold"}))]);

@@ -2,7 +2,7 @@
 
 use super::topology::{Constraint, Counter, CounterId, FilterId, NodeFilter};
 use crate::cluster::listed;
-use crate::{Cluster, Labels, LabelsId, MemberKind, PendingRow, ReservationId, RowId, SpecId, Sym};
+use crate::{Cluster, Daemon, Labels, LabelsId, MemberKind, PendingRow, ReservationId, RowId, SpecId, Sym};
 
 /// An index into [`Universe::classes`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -69,6 +69,8 @@ pub struct Universe {
     /// The class of the pod that stands in for a Reservation, by index into [`Cluster::reservations`]; `None` where its
     /// template is not known.
     pub reserved: Vec<Option<ClassId>>,
+    /// The class of the pods of a DaemonSet, by index into [`Cluster::daemons`].
+    pub daemons: Vec<ClassId>,
 }
 
 /// Who a class is made from: kind, namespace, spec, labels.
@@ -77,6 +79,11 @@ pub(super) type SpecAndLabels = (MemberKind, Sym, SpecId, LabelsId);
 pub(super) fn labels_of(cluster: &Cluster, id: LabelsId) -> &Labels {
     static NONE: std::sync::OnceLock<Labels> = std::sync::OnceLock::new();
     cluster.labels(id).unwrap_or_else(|| NONE.get_or_init(Labels::default))
+}
+
+/// What the pods of a DaemonSet are made from, on the nodes where they run.
+pub(super) fn of_daemon(daemon: &Daemon) -> SpecAndLabels {
+    (MemberKind::Pod, daemon.namespace, daemon.spec, daemon.labels)
 }
 
 impl PodClass {

@@ -3,7 +3,7 @@
 
 use rustc_hash::FxHashMap;
 
-use super::classes::{ClassId, SpecAndLabels, Universe, labels_of};
+use super::classes::{ClassId, SpecAndLabels, Universe, labels_of, of_daemon};
 use super::classifier::Classifier;
 use super::reduce::{Reduced, reduce};
 use super::selectors::NamespaceLabels;
@@ -95,6 +95,16 @@ impl LiveUniverse {
             }
         }
         Some(changed)
+    }
+
+    /// Takes in which DaemonSets there are now. Whether that could be done; else the whole is to be reduced anew.
+    #[must_use]
+    pub fn set_daemons(&mut self, cluster: &Cluster) -> bool {
+        let classes = cluster.daemons.iter().map(|daemon| self.class_of(cluster, of_daemon(daemon), false));
+        let classes: Option<Vec<ClassId>> = classes.collect();
+        let could = classes.is_some();
+        self.universe.daemons = classes.unwrap_or_default();
+        could
     }
 
     /// A pod came to a node, as the one at this position of [`crate::Node::pods`]; its class. `None`: the whole is to be

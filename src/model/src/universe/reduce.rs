@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use super::classes::{ClassId, SpecAndLabels, Universe, labels_of};
+use super::classes::{ClassId, SpecAndLabels, Universe, labels_of, of_daemon};
 use super::classifier::Classifier;
 use super::constraints::{Builder, OwnConstraints};
 use super::selectors::NamespaceLabels;
@@ -67,6 +67,15 @@ pub(super) fn reduce(
         });
         bound_of.push(shapes.collect());
     }
+    // On the nodes that are launched they are there before others.
+    for daemon in &*cluster.daemons {
+        let shape = of_daemon(daemon);
+        bound_ids.entry(shape).or_insert_with(|| {
+            bound.push(shape);
+            bound.len() - 1
+        });
+    }
+    let daemons_of = cluster.daemons.iter().filter_map(|daemon| bound_ids.get(&of_daemon(daemon)).copied()).collect();
     // Those that are to be placed ask for more than those that are there.
     let (mut asking, mut reserved_of) = (pending.len(), Vec::with_capacity(cluster.reservations.len()));
     let mut shapes = pending.clone();
@@ -103,7 +112,7 @@ pub(super) fn reduce(
         })
         .collect();
     let counts = Counts { pending: pending.len(), asking };
-    builder.finish(cluster, shapes, counts, (&own, &matched), (bound_of, reserved_of))
+    builder.finish(cluster, shapes, counts, (&own, &matched), (bound_of, daemons_of, reserved_of))
 }
 
 impl Builder {
@@ -113,7 +122,7 @@ impl Builder {
         shapes: Vec<SpecAndLabels>,
         counts: Counts,
         (own, matched): (&[OwnConstraints], &[Vec<SelectorId>]),
-        (bound_of, reserved_of): (Vec<Vec<usize>>, Vec<Option<usize>>),
+        (bound_of, daemons_of, reserved_of): (Vec<Vec<usize>>, Vec<usize>, Vec<Option<usize>>),
     ) -> Reduced {
         let needed = self.needed_owner_counters(own, matched);
         let mut by_selector: FxHashMap<SelectorId, Vec<CounterId>> = FxHashMap::default();
@@ -135,6 +144,7 @@ impl Builder {
         }
         let bound_class = |shape: usize| class_of.get(counts.asking + shape).copied().unwrap_or(ClassId(u32::MAX));
         universe.bound = bound_of.into_iter().map(|shapes| shapes.into_iter().map(bound_class).collect()).collect();
+        universe.daemons = daemons_of.into_iter().map(bound_class).collect();
         universe.reserved =
             reserved_of.into_iter().map(|shape| shape.and_then(|shape| class_of.get(shape).copied())).collect();
         universe.counters.clone_from(&classifier.builder.counters);

@@ -162,7 +162,8 @@ fn mk_daemon(cluster: &mut Cluster, zones: &[&str], tolerations: Vec<Toleration>
     let required_terms = terms.collect();
     let requests = Resources::from_amounts(&[1, 2, 1]);
     let spec = cluster.intern_spec(PodSpec { requests, required_terms, tolerations, ..PodSpec::default() });
-    cluster.daemons.push(Daemon { name: "kube-system/agent".to_owned(), spec });
+    let (namespace, labels) = (cluster.symbols.intern("kube-system"), cluster.intern_labels(Labels::default()));
+    cluster.daemons.push(Daemon { name: "kube-system/agent".to_owned(), namespace, spec, labels });
 }
 
 fn rooms(cluster: &Cluster, pool: &NodePool) -> Vec<(String, Vec<i64>, Vec<i64>)> {

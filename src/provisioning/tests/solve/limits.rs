@@ -257,11 +257,17 @@ fn a_host_spread_is_kept_over_hosts_that_fill_up() {
 }
 
 #[test]
-fn a_node_that_another_pool_may_launch_is_a_host() {
-    let mut world = mk_world();
-    world.mk_pool("default").limit_nodes(2);
-    world.mk_pool("tainted").taint("team", Effect::NoSchedule);
-    world.mk_type("large", 16).on_demand("a", 100);
-    world.mk_pods("web", 8, &pod(100).app("web").spread(HOSTNAME, 2, "web"));
-    assert_eq!(world.plan().left(), ["4 × web"]);
+fn a_node_that_another_pool_may_launch_is_a_host_where_pods_ask_for_it() {
+    for (is_asked, left) in [(false, &[][..]), (true, &["4 × web"])] {
+        let mut world = mk_world();
+        world.mk_pool("default").limit_nodes(2);
+        world.mk_pool("tainted").taint("team", Effect::NoSchedule);
+        world.mk_type("large", 16).on_demand("a", 100);
+        world.mk_pods("web", 8, &pod(100).app("web").spread(HOSTNAME, 2, "web"));
+        if is_asked {
+            // It goes last, and brings an empty host.
+            world.mk_pods("late", 1, &pod(50).tolerates("team"));
+        }
+        assert_eq!(world.plan().left(), left, "{is_asked}");
+    }
 }

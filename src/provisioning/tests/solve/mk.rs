@@ -230,8 +230,9 @@ impl World {
     }
 
     pub(crate) fn mk_daemon(&mut self, pod: &Pod) {
-        let (spec, _) = self.intern(pod);
-        self.cluster.daemons.push(Daemon { name: "kube-system/agent".to_owned(), spec });
+        let (spec, labels) = self.intern(pod);
+        let namespace = self.sym("default");
+        self.cluster.daemons.push(Daemon { name: "default/agent".to_owned(), namespace, spec, labels });
     }
 
     /// Pending pods of a controller of this name.

@@ -1,8 +1,8 @@
 //! What a NodePool and a node admit, whatever else is on them.
 
 use berth_model::{
-    Cluster, ColumnTable, Daemon, Effect, HostPort, NodeFilter, NodePool, PodSpec, Requirement, Requirements,
-    Toleration, TolerationOperator, Volumes,
+    Cluster, ColumnTable, Daemon, Effect, HostPort, Labels, NodeFilter, NodePool, PodSpec, PodTerm, Requirement,
+    Requirements, Selector, SpecId, Sym, Toleration, TolerationOperator, Volumes,
 };
 use berth_scheduling::{Demand, admit, admits_node, filter_admits_node, filter_passages};
 
@@ -122,6 +122,47 @@ fn taints_keep_off_who_does_not_tolerate_them_preferred_ones_only_while_they_cou
     }
 }
 
+fn mk_daemon(cluster: &mut Cluster, app: &str, spec: SpecId) {
+    let (key, value) = (cluster.symbols.intern("app"), cluster.symbols.intern(app));
+    let (namespace, labels) = (cluster.symbols.intern("default"), cluster.intern_labels(Labels::new([(key, value)])));
+    cluster.daemons.push(Daemon { name: format!("default/{app}"), namespace, spec, labels });
+}
+
+fn mk_apart(cluster: &mut Cluster, key: Sym, app: &str) -> Vec<PodTerm> {
+    let own = cluster.symbols.intern("app");
+    let selector = Selector { requirements: Some(mk_in(cluster, own, &[app])) };
+    let (namespaces, match_label_keys, mismatch_label_keys) = (Vec::new(), Vec::new(), Vec::new());
+    vec![PodTerm { key, selector, namespaces, namespace_selector: None, match_label_keys, mismatch_label_keys }]
+}
+
+#[test]
+fn a_pod_is_not_beside_a_daemon_that_anti_affinity_keeps_it_from() {
+    let keys = [
+        ("kubernetes.io/hostname", ["c blue|red"]),
+        ("topology.kubernetes.io/zone", ["c blue|red"]),
+        ("example.com/rack", ["abc blue|red"]),
+    ];
+    for (name, expected) in keys {
+        for is_of_daemon in [false, true] {
+            let (mut cluster, pool) = mk_world();
+            let key = cluster.symbols.intern(name);
+            let zone = cluster.well_known.zone;
+            let node_selector = mk_in(&mut cluster, zone, &["a", "b"]);
+            let mut daemon = PodSpec { node_selector, ..PodSpec::default() };
+            let mut pod = PodSpec::default();
+            if is_of_daemon {
+                daemon.anti_affinity = mk_apart(&mut cluster, key, "web");
+            } else {
+                pod.anti_affinity = mk_apart(&mut cluster, key, "agent");
+            }
+            let daemon = cluster.intern_spec(daemon);
+            mk_daemon(&mut cluster, "agent", daemon);
+            let demand = mk_demand(&mut cluster, pod);
+            assert_eq!(admitted(&cluster, &pool, &demand), expected, "{name}, of the daemon: {is_of_daemon}");
+        }
+    }
+}
+
 #[test]
 fn a_port_that_a_daemon_uses_is_not_to_be_had_where_the_daemon_runs() {
     let (mut cluster, pool) = mk_world();
@@ -130,7 +171,7 @@ fn a_port_that_a_daemon_uses_is_not_to_be_had_where_the_daemon_runs() {
     let zone = cluster.well_known.zone;
     let node_selector = mk_in(&mut cluster, zone, &["a", "b"]);
     let spec = cluster.intern_spec(PodSpec { node_selector, host_ports: port(9100), ..PodSpec::default() });
-    cluster.daemons.push(Daemon { name: "monitoring/exporter".to_owned(), spec });
+    mk_daemon(&mut cluster, "exporter", spec);
     let demand = mk_demand(&mut cluster, PodSpec { host_ports: port(9100), ..PodSpec::default() });
     assert_eq!(admitted(&cluster, &pool, &demand), ["c blue|red"]);
     let (mut cluster, pool) = mk_world();
