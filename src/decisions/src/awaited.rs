@@ -53,7 +53,8 @@ impl<'s> Rule<'s> {
         affinity.into_iter().flatten().map(Rule::Affinity).chain(spreads.map(Rule::Spread))
     }
 
-    fn topology_key(self) -> &'s str {
+    /// The label that makes its domains.
+    pub(crate) fn topology_key(self) -> &'s str {
         match self {
             Rule::Affinity(term) => &term.topology_key,
             Rule::Spread(spread) => &spread.topology_key,
@@ -136,7 +137,8 @@ impl<'s> Awaited<'s> {
         Ok(())
     }
 
-    /// Whether a rule holds without those who are yet to come.
+    /// Whether a rule holds without those who are yet to come. Of a spread, who runs yet on a node that goes away counts in other
+    /// domains, as for kube-scheduler: a budget may keep it there until this pod has come.
     fn expect_others(&mut self, pod: &'s PodRecord, node: &'s NodeRecord, rule: Rule<'s>) -> Result<(), String> {
         let (state, key) = (self.state, rule.topology_key());
         let Some(own) = node.label(key) else { return Ok(()) };
@@ -148,6 +150,7 @@ impl<'s> Awaited<'s> {
         if coming.is_empty() {
             return Ok(());
         }
+        let leaving = self.leaving_of(pod, rule);
         let there = self.counted(pod, rule);
         let count = |domain: &str| there.get(domain).copied().unwrap_or_default();
         let counts_itself = rule.is_about(pod, pod, state);
@@ -160,7 +163,12 @@ impl<'s> Awaited<'s> {
             Rule::Spread(spread) => {
                 let would_be = count(own).saturating_add(u32::from(counts_itself));
                 let most = u32::try_from(spread.max_skew).unwrap_or_default();
-                coming.iter().find(|(domain, ..)| *domain != own && would_be > count(domain).saturating_add(most))
+                let run_there = |domain: &str| {
+                    let leaving = leaving.iter().filter(|(_, of)| of.label(key) == Some(domain)).count();
+                    count(domain).saturating_add(u32::try_from(leaving).unwrap_or(u32::MAX))
+                };
+                let is_least = |domain: &str| would_be > run_there(domain).saturating_add(most);
+                coming.iter().find(|(domain, ..)| *domain != own && is_least(domain))
             }
         };
         let Some((_, other, of)) = awaited else { return Ok(()) };
@@ -178,14 +186,7 @@ impl<'s> Awaited<'s> {
     ) -> Result<(), String> {
         let (state, key) = (self.state, rule.topology_key());
         let (Rule::Spread(spread), Some(own)) = (rule, node.label(key)) else { return Ok(()) };
-        // Nodes that go away have a taint.
-        if spread.node_taints_policy.as_deref() == Some("Honor") {
-            return Ok(());
-        }
-        let is_meant = |(other, of): &&(&'s PodRecord, &'s NodeRecord)| {
-            other.deletion().is_none() && rule.is_about(pod, other, state) && rule.counts_on(pod, of)
-        };
-        let leaving: Vec<_> = self.leaving.iter().filter(is_meant).copied().collect();
+        let leaving = self.leaving_of(pod, rule);
         let Some((beside, of)) = leaving.iter().find(|(_, of)| of.label(key) == Some(own)) else { return Ok(()) };
         let counts_itself = rule.is_about(pod, pod, state);
         let mut counts = self.counted(pod, rule).clone();
@@ -198,6 +199,19 @@ impl<'s> Awaited<'s> {
             least.copied().unwrap_or_default().saturating_add(u32::try_from(spread.max_skew).unwrap_or_default());
         let would_be = counts.get(own).copied().unwrap_or_default().saturating_add(u32::from(counts_itself));
         if would_be <= most { Ok(()) } else { Err(until_it_leaves(beside, of, &rule.words())) }
+    }
+
+    /// Those who run yet on nodes that go away and whom a spread counts there.
+    fn leaving_of(&self, pod: &PodRecord, rule: Rule<'_>) -> Vec<(&'s PodRecord, &'s NodeRecord)> {
+        let Rule::Spread(spread) = rule else { return Vec::new() };
+        // Nodes that go away have a taint.
+        if spread.node_taints_policy.as_deref() == Some("Honor") {
+            return Vec::new();
+        }
+        let is_meant = |(other, of): &&(&'s PodRecord, &'s NodeRecord)| {
+            other.deletion().is_none() && rule.is_about(pod, other, self.state) && rule.counts_on(pod, of)
+        };
+        self.leaving.iter().filter(is_meant).copied().collect()
     }
 
     // It is asked for where somebody is awaited whom the rule is about, and once for all alike.

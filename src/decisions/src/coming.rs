@@ -1,12 +1,12 @@
 //! Who comes to nodes that are up, and when: at once, or once others have gone or come.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use berth_scheduling::Placement;
 use berth_state::{Kind, ObjectRef, PodRecord};
 
 use crate::answer::Answer;
-use crate::awaited::Awaited;
+use crate::awaited::{Awaited, Rule};
 use crate::leaving::Leaving;
 
 /// Who is placed on a node that is up.
@@ -19,8 +19,11 @@ pub(crate) struct Placed<'p> {
     pub(crate) waits_for: Option<Box<str>>,
 }
 
-/// The places of how many others are tried for a pod that would wait for them.
+/// How many places of others are tried for a pod that would wait for them, each in other domains.
 const PLACES_TO_TRY: usize = 8;
+
+/// The domains in which a pod was tried: the values of the topology keys of its rules.
+type Domains<'s> = Vec<Option<&'s str>>;
 
 /// Whether one may stand in for the other.
 fn are_alike(one: &PodRecord, other: &PodRecord) -> bool {
@@ -48,7 +51,7 @@ pub(crate) enum Comes {
 impl Answer<'_> {
     /// Lets pods wait whose rules hold only once others have come that wait.
     pub(crate) fn await_others(&self, placed: &mut [Placed<'_>], leaving: Option<&Leaving<'_>>) {
-        let mut tried: BTreeMap<ObjectRef, usize> = BTreeMap::new();
+        let mut tried: BTreeMap<ObjectRef, BTreeSet<Domains<'_>>> = BTreeMap::new();
         loop {
             let is_pod = |placed: &Placed<'_>| placed.object.key.kind == Kind::Pod;
             // Who runs on a node that goes away may stay there for long.
@@ -102,29 +105,34 @@ impl Answer<'_> {
 
     /// Gives a pod that would wait for others the place that is meant for the next of one that is alike and runs yet, on a node
     /// that goes away: a budget may keep that one there until this one has come.
-    fn take_place_of_next(
-        &self,
+    fn take_place_of_next<'s>(
+        &'s self,
         placed: &mut [Placed<'_>],
         at: usize,
-        tried: &mut BTreeMap<ObjectRef, usize>,
+        tried: &mut BTreeMap<ObjectRef, BTreeSet<Domains<'s>>>,
         leaving: Option<&Leaving<'_>>,
     ) -> bool {
         let pod = |placed: &Placed<'_>| self.state.pod(&placed.object.key.namespace, &placed.object.key.name);
         let Some((own, record)) = placed.get(at).and_then(|own| Some((own, pod(own)?))) else { return false };
+        let keys: Vec<&str> = Rule::of(record).map(Rule::topology_key).collect();
+        let domains = |placed: &Placed<'_>| -> Domains<'s> {
+            let node = self.state.node(&placed.node.key.name);
+            keys.iter().map(|key| node.and_then(|node| node.label(key))).collect()
+        };
         let tried = tried.entry(own.object.clone()).or_default();
-        if *tried >= PLACES_TO_TRY {
+        tried.insert(domains(own));
+        if tried.len() > PLACES_TO_TRY {
             return false;
         }
         let (namespace, name) = (&own.object.key.namespace, &own.object.key.name);
         let is_free = |other: &Placed<'_>| {
             other.comes == Comes::Next { after_evictions: false }
-                && other.node != own.node
+                && !tried.contains(&domains(other))
                 && pod(other).is_some_and(|other| are_alike(record, other))
                 && leaving.and_then(|pods| pods.keeps_off(namespace, name, &other.node.key.name)).is_none()
         };
-        let next = placed.iter().enumerate().filter(|(_, other)| is_free(other)).nth(*tried).map(|(next, _)| next);
-        *tried += 1;
-        let Some(Ok([own, next])) = next.map(|next| placed.get_disjoint_mut([at, next])) else { return false };
+        let Some(next) = placed.iter().position(is_free) else { return false };
+        let Ok([own, next]) = placed.get_disjoint_mut([at, next]) else { return false };
         std::mem::swap(&mut own.object, &mut next.object);
         std::mem::swap(&mut own.comes, &mut next.comes);
         std::mem::swap(&mut own.waits_for, &mut next.waits_for);

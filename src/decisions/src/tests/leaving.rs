@@ -249,6 +249,70 @@ fn who_waits_for_the_next_of_one_that_is_alike_takes_its_place() {
     }
 }
 
+/// The regression: who runs yet on a node that goes away counted nowhere, so that a pod waited for its next, which a budget kept
+/// from coming while this pod was pending.
+#[test]
+fn a_pod_comes_where_a_spread_holds_beside_those_who_are_yet_to_leave() {
+    let spread = json!({"metadata": {"labels": {"app": "web"}, "ownerReferences": [
+            {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "1", "controller": true}]},
+        "spec": {"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": {"app": "web"}}}]}});
+    let running = |name: &str, node: &str| mk_pod(name, "1", on(node, spread.clone(), false));
+    for new in ["a-new", "z-new"] {
+        let objects = [
+            going_away(in_zone("leaving", "a")),
+            mk_node("full", "2", &json!({ZONE: "b"})),
+            mk_node("in-c", "3", &json!({ZONE: "c"})),
+            mk_node("in-a", "3", &json!({ZONE: "a"})),
+            running("old-1", "leaving"),
+            running("old-2", "leaving"),
+            running("old-3", "leaving"),
+            running("there-1", "full"),
+            running("there-2", "full"),
+            running("there-3", "in-c"),
+            mk_pod(new, "1", spread.clone()),
+        ];
+        let decision = decide(&mut state_of(&objects), &full(), NOW).unwrap();
+        let bound = decision.bindings.iter().map(|binding| (&*binding.object.key.name, &*binding.node.key.name));
+        assert_eq!(bound.collect::<Vec<_>>(), [(new, "in-c")], "{new}: {:?}", waits_for(&decision));
+    }
+}
+
+/// The regression: of the places of nexts every other one was tried, and a budget kept the old ones for as long as the new one
+/// waited for them.
+#[test]
+fn the_place_of_each_next_that_is_alike_is_tried() {
+    let spread = json!({"metadata": {"labels": {"app": "web"}, "ownerReferences": [
+            {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "1", "controller": true}]},
+        "spec": {"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": {"app": "web"}}}]}});
+    let running = |name: &str, node: &str| mk_pod(name, "500m", on(node, spread.clone(), false));
+    // By name the new one is first, or last.
+    for new in ["a-new", "z-new"] {
+        for zones in
+            [["a", "b", "c"], ["a", "c", "b"], ["b", "a", "c"], ["b", "c", "a"], ["c", "a", "b"], ["c", "b", "a"]]
+        {
+            let [old, one, two] = zones;
+            let objects = [
+                going_away(in_zone("leaving", old)),
+                in_zone(&format!("in-{old}"), old),
+                in_zone(&format!("in-{one}"), one),
+                in_zone(&format!("in-{two}"), two),
+                running("old-1", "leaving"),
+                running("old-2", "leaving"),
+                running("there", &format!("in-{old}")),
+                running("one", &format!("in-{one}")),
+                running("two-1", &format!("in-{two}")),
+                running("two-2", &format!("in-{two}")),
+                mk_pod(new, "500m", spread.clone()),
+            ];
+            let decision = decide(&mut state_of(&objects), &full(), NOW).unwrap();
+            let bound = decision.bindings.iter().map(|binding| (&*binding.object.key.name, &*binding.node.key.name));
+            assert_eq!(bound.collect::<Vec<_>>(), [(new, &*format!("in-{one}"))], "{zones:?}");
+        }
+    }
+}
+
 fn waits_for(decision: &Decision) -> Vec<&str> {
     decision.nominations.iter().filter_map(|nomination| nomination.waits_for.as_deref()).collect()
 }
