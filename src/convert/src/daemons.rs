@@ -1,8 +1,10 @@
 //! DaemonSets, for which nodes keep room: those of the input, and those that only the pods tell of that run.
 
 use std::cmp::Ordering;
+use std::collections::hash_map;
+use std::sync::Arc;
 
-use berth_model::{Cluster, Daemon};
+use berth_model::{Cluster, Daemon, Resources};
 use indexmap::map::Entry;
 use rustc_hash::FxHashMap;
 
@@ -14,9 +16,67 @@ use crate::workloads::{Owner, OwnerKind, WorkloadKind, Workloads};
 /// Names that the warning lists.
 const MOST_NAMES: usize = 5;
 
+/// By index of a DaemonSet's workload: how old its newest pod is, that pod's name, and the index of its draft.
+pub(crate) type Newest = FxHashMap<usize, (i64, Arc<str>, u32)>;
+
+/// How old a pod counts as: one that does not say when it was created is the oldest.
+pub(crate) fn age(created: i64) -> i64 {
+    if created == i64::MAX { i64::MIN } else { created }
+}
+
+/// The newest pod of each DaemonSet that is there.
+pub(crate) fn newest(pods: &[PodRecord], owners: &FxIndexSet<Owner>, workloads: &Workloads) -> Newest {
+    let mut newest = Newest::default();
+    for pod in pods.iter().filter(|pod| !pod.is_gone) {
+        let owner = pod.owner.and_then(|owner| owners.get_index(owner as usize));
+        let owner = owner.filter(|owner| owner.kind == OwnerKind::Workload(WorkloadKind::DaemonSet));
+        if let Some(workload) = owner.and_then(|owner| workloads.root(owner)) {
+            note_newest(&mut newest, workload, (age(pod.created), pod.name.clone(), pod.draft));
+        }
+    }
+    newest
+}
+
+pub(crate) fn note_newest(newest: &mut Newest, workload: usize, pod: (i64, Arc<str>, u32)) {
+    match newest.entry(workload) {
+        hash_map::Entry::Vacant(new) => {
+            new.insert(pod);
+        }
+        hash_map::Entry::Occupied(mut known) => {
+            if (known.get().0, &known.get().1) < (pod.0, &pod.1) {
+                known.insert(pod);
+            }
+        }
+    }
+}
+
+/// What a DaemonSet's pods request: as its template, and by resource as the newest of them where that is more. The API server
+/// adds to what a template says (defaults, overhead), and so may others; and a template that asks for more has its pods soon.
+pub(crate) fn requests_of(template: u32, newest: Option<u32>, resolver: &Resolver) -> Option<Resources> {
+    let mut requests = resolver.draft(template)?.spec.requests.clone();
+    if let Some(newest) = newest.and_then(|newest| resolver.draft(newest)) {
+        requests.raise_to(&newest.spec.requests);
+    }
+    Some(requests)
+}
+
+/// The draft of a DaemonSet's pods.
+fn draft_of(template: u32, newest: Option<u32>, resolver: &mut Resolver) -> u32 {
+    let Some((own, requests)) = resolver.draft(template).zip(requests_of(template, newest, resolver)) else {
+        return template;
+    };
+    if own.spec.requests == requests {
+        return template;
+    }
+    let mut draft = own.clone();
+    draft.spec.requests = requests;
+    resolver.intern(draft)
+}
+
 /// Adds the DaemonSets; the position of each among the cluster's daemons, by the workload's index.
 pub(crate) fn add(
     workloads: &Workloads,
+    newest: &Newest,
     resolver: &mut Resolver,
     cluster: &mut Cluster,
     warnings: &mut FxIndexSet<String>,
@@ -26,7 +86,8 @@ pub(crate) fn add(
         if workload.kind == WorkloadKind::DaemonSet && workload.wants > 0 {
             let (namespace, name) = (cluster.symbols.text(workload.namespace), cluster.symbols.text(workload.name));
             let name = format!("{namespace}/{name}");
-            let spec = resolver.bound(workload.draft, workload.namespace, &name, cluster, warnings);
+            let draft = draft_of(workload.draft, newest.get(&index).map(|(.., draft)| *draft), resolver);
+            let spec = resolver.bound(draft, workload.namespace, &name, cluster, warnings);
             positions.insert(index, cluster.daemons.len());
             let (namespace, labels) = (workload.namespace, workload.labels);
             cluster.daemons.push(Daemon { name, namespace, spec, labels });
@@ -90,6 +151,5 @@ pub(crate) fn add_running(
 
 /// By creation, then by name; one that does not say when it was created is the oldest.
 fn by_age(a: &PodRecord, b: &PodRecord) -> Ordering {
-    let created = |pod: &PodRecord| if pod.created == i64::MAX { i64::MIN } else { pod.created };
-    created(a).cmp(&created(b)).then_with(|| a.name.cmp(&b.name))
+    age(a.created).cmp(&age(b.created)).then_with(|| a.name.cmp(&b.name))
 }

@@ -88,7 +88,12 @@ impl Builder {
         let mut resolver = Resolver::new(self.drafts, self.storage, self.priorities, self.default_priority, on_nodes);
 
         // Before pods are bound: nodes keep room for the daemons that they lack.
-        let daemons = daemons::add(&self.workloads, &mut resolver, &mut cluster, &mut warnings);
+        let newest = match self.expansion {
+            // Templates were admitted as their pods will be, and a change may have other ones.
+            Expansion::Workloads => daemons::Newest::default(),
+            Expansion::PodsThatExist => daemons::newest(&self.pods, &self.owners, &self.workloads),
+        };
+        let daemons = daemons::add(&self.workloads, &newest, &mut resolver, &mut cluster, &mut warnings);
         let n_given_daemons = cluster.daemons.len();
         if self.expansion == Expansion::Workloads {
             let workloads = &self.workloads;

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::apps::v1::DaemonSet;
 
-use super::{Change, Live, Patched};
+use super::{Change, Live, Patched, Rooms};
 use crate::builder::Builder;
 use crate::daemons;
 use crate::maps::FxIndexSet;
@@ -41,18 +41,50 @@ impl Live {
         workloads.into_iter().any(|workload| self.rooms.resolver.has_claims(workload.draft))
     }
 
+    /// The newest pod of each DaemonSet.
+    fn newest_daemons(&self) -> daemons::Newest {
+        let mut newest = daemons::Newest::default();
+        for (owner, pods) in &self.by_daemon_set {
+            let owner = self.rooms.owners.get_index(*owner as usize);
+            let workload = owner.and_then(|owner| self.rooms.workloads.root(owner));
+            let Some((workload, (age, name, namespace))) = workload.zip(pods.last()) else { continue };
+            let more = self.pods.get(&(*namespace, name.clone())).and_then(|entry| entry.more.as_ref());
+            if let Some(more) = more {
+                daemons::note_newest(&mut newest, workload, (*age, name.clone(), more.draft));
+            }
+        }
+        newest
+    }
+
+    /// Room is kept for pods as the newest of each DaemonSet.
+    pub(super) fn follow_newest_daemons(&mut self) {
+        let (newest, Rooms { workloads, resolver, daemons, .. }) = (self.newest_daemons(), &self.rooms);
+        let is_other = |(workload, at): (&usize, &usize)| {
+            let template = workloads.get(*workload).map(|workload| workload.draft);
+            let newest = newest.get(workload).map(|(.., draft)| *draft);
+            let requests = template.and_then(|template| daemons::requests_of(template, newest, resolver));
+            let known = self.cluster.daemons.get(*at).and_then(|daemon| self.cluster.spec(daemon.spec));
+            known.map(|known| &known.requests) != requests.as_ref()
+        };
+        if daemons.iter().any(is_other) {
+            self.keep_room_again();
+        }
+    }
+
     /// What nodes keep room for is looked at again, on all of them.
     pub(super) fn keep_room_again(&mut self) {
         let mut warnings = FxIndexSet::default();
         self.cluster.daemons.clear();
-        let daemons = daemons::add(&self.rooms.workloads, &mut self.rooms.resolver, &mut self.cluster, &mut warnings);
+        let newest = self.newest_daemons();
+        let Rooms { workloads, resolver, .. } = &mut self.rooms;
+        let daemons = daemons::add(workloads, &newest, resolver, &mut self.cluster, &mut warnings);
         self.rooms.existing.forget_daemons();
         let by_owner = std::mem::take(&mut self.by_daemon_set);
         for (owner, pods) in &by_owner {
             let owner = self.rooms.owners.get_index(*owner as usize);
             let daemon = owner.and_then(|owner| daemons.get(&self.rooms.workloads.root(owner)?).copied());
-            for pod in pods {
-                let Some(entry) = self.pods.get_mut(pod) else { continue };
+            for (_, name, namespace) in pods {
+                let Some(entry) = self.pods.get_mut(&(*namespace, name.clone())) else { continue };
                 if let Some(more) = &mut entry.more {
                     more.daemon = daemon;
                 }

@@ -31,6 +31,8 @@ pub(crate) struct More {
     pub(crate) named: [Option<Sym>; 2],
     /// The controller that it names, by index, where that is a DaemonSet.
     pub(crate) daemon_set: Option<u32>,
+    /// The index of its draft, where that is so.
+    pub(crate) draft: u32,
     /// The position of its DaemonSet among the cluster's daemons.
     pub(crate) daemon: Option<usize>,
     /// The Reservation on its node that it says it draws from, and the uid of that.
@@ -73,6 +75,7 @@ impl Known {
                 pod.nominated_node.filter(|_| pod.node.is_none()),
             ],
             daemon_set: pod.owner.filter(|_| is_of_daemon_set && !pod.is_gone),
+            draft: if is_of_daemon_set && !pod.is_gone { pod.draft } else { 0 },
             daemon: daemon.filter(|_| !pod.is_gone),
             draws_from: pod.draws_from.filter(|_| matches!(fate, Fate::Bound(_))),
             claims: Storage::names(claims, &pod.name, &mut cluster.symbols),

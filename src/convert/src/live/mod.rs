@@ -146,8 +146,10 @@ pub struct Live {
     naming: FxHashMap<Sym, BTreeSet<(Sym, Arc<str>)>>,
     /// By claim: the pods whose volumes stand for it.
     by_claim: FxHashMap<(Sym, Sym), BTreeSet<Arc<str>>>,
-    /// By controller that is a DaemonSet: the pods that name it.
-    by_daemon_set: FxHashMap<u32, BTreeSet<(Sym, Arc<str>)>>,
+    /// By controller that is a DaemonSet: the pods that name it, by age, with their names and namespaces.
+    by_daemon_set: FxHashMap<u32, BTreeSet<(i64, Arc<str>, Sym)>>,
+    /// Whether pods of DaemonSets came or went, so that others may be the newest.
+    has_other_daemons: bool,
     /// How many specs, label sets, strings and Reservations there were at first.
     at_first: [usize; 4],
     /// Whether the order of pending rows may not be theirs.
@@ -185,6 +187,7 @@ impl Live {
             naming: FxHashMap::default(),
             by_claim: FxHashMap::default(),
             by_daemon_set: FxHashMap::default(),
+            has_other_daemons: false,
             at_first,
             is_untidy: false,
             unsorted: BTreeSet::new(),
@@ -193,6 +196,8 @@ impl Live {
         for (known, place) in pods {
             live.keep(known, place);
         }
+        // They were looked at.
+        live.has_other_daemons = false;
         live
     }
 
@@ -223,6 +228,9 @@ impl Live {
 
     /// The cluster, as if converted from what there is now: rows and members of who is pending are in the order of age.
     pub fn cluster(&mut self) -> &Cluster {
+        if std::mem::take(&mut self.has_other_daemons) {
+            self.follow_newest_daemons();
+        }
         if std::mem::take(&mut self.is_untidy) {
             self.tidy();
         }

@@ -7,6 +7,7 @@ use berth_model::{MemberRun, RowId, Sym};
 use super::known::{Entry, Known};
 use super::{Change, Live, Patched, PodChange, Rooms, sizes};
 use crate::ConvertError;
+use crate::daemons;
 use crate::fate::Fate;
 use crate::fates::fates;
 use crate::options::Expansion;
@@ -27,7 +28,9 @@ impl Live {
                 self.by_claim.entry((namespace, *claim)).or_default().insert(name.clone());
             }
             if let Some(daemon_set) = more.daemon_set {
-                self.by_daemon_set.entry(daemon_set).or_default().insert((namespace, name.clone()));
+                let of_set = self.by_daemon_set.entry(daemon_set).or_default();
+                of_set.insert((daemons::age(created), name.clone(), namespace));
+                self.has_other_daemons = true;
             }
         }
         self.pods.insert((namespace, name), Entry { created, place, more });
@@ -113,10 +116,11 @@ impl Live {
         if let Some(of) = more.daemon_set
             && let Some(users) = self.by_daemon_set.get_mut(&of)
         {
-            users.remove(&key);
+            users.remove(&(daemons::age(created), key.1.clone(), namespace));
             if users.is_empty() {
                 self.by_daemon_set.remove(&of);
             }
+            self.has_other_daemons = true;
         }
         if let Some(daemon) = more.daemon {
             self.count_daemon(daemon, place, false);

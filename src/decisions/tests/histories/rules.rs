@@ -496,18 +496,20 @@ impl World {
             }
             counts
         };
-        // Once those have gone who are on leaving nodes, and for as long as they run.
-        for with_leaving in [false, true] {
+        let found = |with_leaving: bool| {
             let least = counts(false, with_leaving).values().min().copied().unwrap_or_default();
-            let own = counts(true, with_leaving)[self.nodes[on].domain(key, on)];
-            let beside = self.nodes.iter().any(|(of, node)| {
-                node.is_going && node.domain(key, of) == self.nodes[on].domain(key, on) && self.is_counted(of, pod.app)
-            });
-            assert!(
-                own <= least + 1 || (with_leaving && !beside),
-                "{name} on {on}, of {bound:?}: {own} beside {least} by {key}, leaving ones counted: {with_leaving}"
-            );
-        }
+            (counts(true, with_leaving)[self.nodes[on].domain(key, on)], least)
+        };
+        let beside = self.nodes.iter().any(|(of, node)| {
+            node.is_going && node.domain(key, of) == self.nodes[on].domain(key, on) && self.is_counted(of, pod.app)
+        });
+        // For as long as those run who are on leaving nodes; or, where none of them is in this domain, once they have gone.
+        let [now, then] = [found(true), found(false)];
+        let holds = |(own, least): (u32, u32)| own <= least + 1;
+        assert!(
+            holds(now) || (!beside && holds(then)),
+            "{name} on {on}, of {bound:?}, by {key}: {now:?} with those who leave, {then:?} without"
+        );
     }
 
     /// Whether a node has a pod of an app that a spread counts.

@@ -171,6 +171,38 @@ fn daemon_sets_that_come_change_and_go_are_taken_in_where_they_are() {
     assert_eq!((0..seen.len()).map(free).collect::<Vec<_>>(), expected);
 }
 
+/// The regression: nodes that were too small for the pods of a DaemonSet and one more were launched again and again, since the API
+/// server adds to what a template requests.
+#[test]
+fn nodes_keep_room_for_pods_of_a_daemon_set_as_its_newest_requests_it() {
+    let owner =
+        json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent", "uid": "agent", "controller": true});
+    let pod = |name: &str, cpu: &str, created: u8| {
+        mk(json!({"kind": "Pod", "metadata": {"name": name, "namespace": "default", "ownerReferences": [owner],
+                "creationTimestamp": format!("1970-01-01T00:00:0{created}Z")},
+            "spec": {"nodeName": "n", "containers": [{"name": "app", "resources": {"requests": {"cpu": cpu}}}]}}))
+    };
+    let gone = |object: Object| Event::Deleted { object: object.reference().unwrap(), resource_version: None };
+    let mut state = state_of([mk_node("n", 1), mk_node("new", 1), mk_daemon_set()]);
+    let seen = follow(
+        &mut state,
+        [
+            Event::Applied(pod("second", "750m", 2)),
+            Event::Applied(pod("first", "1", 1)),
+            gone(pod("second", "750m", 2)),
+            Event::Applied(pod("third", "100m", 3)),
+            gone(pod("first", "1", 1)),
+            gone(pod("third", "100m", 3)),
+        ],
+    );
+    let free = |lines: &Vec<String>| {
+        let new = lines.iter().find_map(|line| line.strip_prefix("new: ")).unwrap();
+        new.split_once(' ').unwrap().0.to_owned()
+    };
+    let expected = ["3500m", "3250m", "3250m", "3000m", "3500m", "3500m", "3500m"];
+    assert_eq!(seen.iter().map(free).collect::<Vec<_>>(), expected, "never less than the template says");
+}
+
 #[test]
 fn a_pod_that_comes_again_from_a_node_that_goes_is_nominated_to_none() {
     let pod = mk(json!({"kind": "Pod", "metadata": {"name": "web", "namespace": "default"},
