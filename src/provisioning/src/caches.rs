@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 use crate::domains::KnownDomains;
 use crate::frontier::Frontier;
 use crate::listing::Listings;
-use crate::prepared::{Asking, Prepared};
+use crate::prepared::Asking;
 use crate::tables::Tables;
 
 /// What was worked out once and may be asked again.
@@ -21,8 +21,6 @@ pub(crate) struct Caches<'a> {
     frontiers: FxHashMap<(PoolId, FixedBitSet), Rc<Frontier>>,
     /// Nodes whose claims could list what minValues asks for within limits, or not.
     pub(crate) listings: Listings,
-    /// By class: the weight of the heaviest NodePool that may take it on paid capacity.
-    heaviest: FxHashMap<ClassId, u32>,
     /// By class, where there are no nodes: how its pods may be asked for.
     prepared: FxHashMap<ClassId, Rc<[Asking<'a>]>>,
     pub(crate) domains: KnownDomains,
@@ -38,7 +36,6 @@ impl<'a> Caches<'a> {
         Caches {
             frontiers: FxHashMap::default(),
             listings: Listings::default(),
-            heaviest: FxHashMap::default(),
             prepared: FxHashMap::default(),
             domains: KnownDomains::new(tables.universe.counters.len()),
             scratch: Vec::new(),
@@ -56,31 +53,6 @@ impl<'a> Caches<'a> {
             self.prepared.insert(id, Rc::clone(&askings));
         }
         askings
-    }
-
-    /// The weight of the heaviest NodePool that has a paid column for a class, preferences aside.
-    pub(crate) fn heaviest(&mut self, tables: &Tables<'_>, id: ClassId) -> u32 {
-        if let Some(&known) = self.heaviest.get(&id) {
-            return known;
-        }
-        let mut heaviest = 0;
-        if let Some(demand) = demands(tables.cluster, tables.universe, id).pop() {
-            for prepared in Prepared::alternatives(tables, &demand) {
-                let pools = tables.cluster.node_pools.iter().zip(&*tables.columns).zip(&prepared.admissions);
-                for ((pool, table), admission) in pools {
-                    let Some(mut columns) = admission.as_ref().map(|admission| admission.columns.clone()) else {
-                        continue;
-                    };
-                    table.keep_fitting(&mut columns, prepared.requests);
-                    columns.difference_with(&table.reserved);
-                    if !columns.is_clear() {
-                        heaviest = heaviest.max(pool.weight);
-                    }
-                }
-            }
-        }
-        self.heaviest.insert(id, heaviest);
-        heaviest
     }
 
     /// The frontier of a pool's columns, worked out once for each set.

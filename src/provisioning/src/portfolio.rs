@@ -76,10 +76,10 @@ pub(crate) fn pack_best<'a>(
     // the plan of another ends near it. So neither begins with the other's, and the better one stands.
     let start = ledger.state.mark();
     let mut stop = pack_at(tables, ledger, caches, Effort::Default);
-    let by_default = score::score(tables, ledger, caches);
+    let by_default = score::score(tables, ledger);
     ledger.state.rollback(start);
     stop = pack_at(tables, ledger, caches, Effort::High).or(stop);
-    if score::score(tables, ledger, caches) > by_default {
+    if score::score(tables, ledger) > by_default {
         ledger.state.rollback(start);
         stop = pack_at(tables, ledger, caches, Effort::Default).or(stop);
     }
@@ -115,7 +115,7 @@ pub(crate) fn pack_anew<'a>(
     effort: Effort,
     with_left: bool,
 ) -> Option<StopReason> {
-    let (before, mark) = (score::score(tables, ledger, caches), ledger.state.mark());
+    let (before, mark) = (score::score(tables, ledger), ledger.state.mark());
     let tally = ledger.tally.clone();
     let found = search(tables, ledger, effort, with_left);
     let is_better = found.as_ref().is_some_and(|found| found.is_put_in) && {
@@ -125,7 +125,7 @@ pub(crate) fn pack_anew<'a>(
         match_slots(tables, ledger, &mut caches.listings);
         shrink(tables, ledger, &mut caches.listings);
         // What a claim may list depends on what all others of its pool leave of limits.
-        let score = score::score(tables, ledger, caches);
+        let score = score::score(tables, ledger);
         (if with_left { score.left < before.left } else { score < before })
             && World::new(tables, ledger).keeps_shares()
             && World::new(tables, ledger).uncounted(&mut caches.domains).is_empty()
@@ -159,7 +159,7 @@ fn pack_within_shares_or_tighter<'a>(
     let start = ledger.state.mark();
     pack_by_best_strategy(tables, ledger, caches, effort);
     let n_classes = tables.universe.classes.iter().filter(|class| class.count > 0).count();
-    let mut best = (score::score(tables, ledger, caches).left, None);
+    let mut best = (score::score(tables, ledger).left, None);
     let leaves_any = |left: &BTreeMap<Reverse<i32>, u64>| left.values().any(|left| *left > 0);
     // What no node holds at any share is left out at every share.
     if leaves_any(&best.0) && n_classes <= MOST_CLASSES_TIGHTENED && World::new(tables, ledger).leaves_what_may_fit() {
@@ -167,7 +167,7 @@ fn pack_within_shares_or_tighter<'a>(
         let by_percent = n_classes <= MOST_CLASSES_BY_PERCENT;
         for cap in smaller_shares(tables.shares.n_values(), by_percent).filter(|cap| *cap < largest) {
             pack_capped(tables, ledger, caches, start, cap, Effort::Low);
-            let left = score::score(tables, ledger, caches).left;
+            let left = score::score(tables, ledger).left;
             if left < best.0 {
                 best = (left, Some(cap));
                 if !leaves_any(&best.0) || !World::new(tables, ledger).leaves_what_may_fit() {
@@ -255,7 +255,7 @@ fn pack_by_best_strategy<'a>(tables: &Tables<'a>, ledger: &mut Ledger, caches: &
         goes_beyond |= !ledger.beyond.is_empty();
         // No more is to be won once one packing leaves out none for limits.
         leaves_out = leaves_out && World::new(tables, ledger).limits_leave_out();
-        let score = score::score(tables, ledger, caches);
+        let score = score::score(tables, ledger);
         // A heavier pool is no reason to give preferences up: they say which pools admit a pod at all. Nor do limits
         // need to be spared but for the pods that they leave out.
         let is_for_more = strategy.drops_preferences || strategy.spares_limits || strategy.joins_volumes;

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 
 use berth_model::ClassId;
 
-use crate::caches::Caches;
 use crate::ledger::Ledger;
 use crate::tables::Tables;
 use crate::world::World;
@@ -41,7 +40,7 @@ impl World<'_> {
 }
 
 /// The score of what is planned now.
-pub(crate) fn score(tables: &Tables<'_>, ledger: &Ledger, caches: &mut Caches<'_>) -> Score {
+pub(crate) fn score(tables: &Tables<'_>, ledger: &Ledger) -> Score {
     // Every priority is there, so that plans compare count by count.
     let pending = tables.universe.classes.iter().filter(|class| class.count > 0);
     let mut left: BTreeMap<Reverse<i32>, u64> =
@@ -51,8 +50,7 @@ pub(crate) fn score(tables: &Tables<'_>, ledger: &Ledger, caches: &mut Caches<'_
             *left.entry(Reverse(tables.spec(class).priority)).or_default() += u64::from(*count);
         }
     }
-    let weights = || tables.cluster.node_pools.iter().map(|pool| pool.weight);
-    let has_weights = weights().min() != weights().max();
+    let has_weights = tables.has_weights();
     let mut on_paid: BTreeMap<(ClassId, u32), u64> = BTreeMap::new();
     let (mut lighter, mut list_price, mut nodes) = (0_u64, 0_i128, 0_u64);
     for bin in ledger.state.bins().iter().filter(|bin| bin.nodes > 0) {
@@ -70,7 +68,7 @@ pub(crate) fn score(tables: &Tables<'_>, ledger: &Ledger, caches: &mut Caches<'_
     }
     // A weight chooses among the pools that may take a pod: who has no choice weighs nothing, on paid nodes or off.
     for ((class, weight), pods) in on_paid {
-        lighter += u64::from(caches.heaviest(tables, class).saturating_sub(weight)) * pods;
+        lighter += u64::from(tables.heaviest(class).saturating_sub(weight)) * pods;
     }
     Score {
         left,

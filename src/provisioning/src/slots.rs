@@ -53,6 +53,19 @@ impl Tables<'_> {
     }
 }
 
+impl Group {
+    /// How much worse a plan is with a node of it paid for: by pods in a lighter NodePool than may take them, then by price.
+    fn worth(&self, tables: &Tables<'_>, ledger: &Ledger) -> (u64, Money) {
+        let Some((price, _)) = self.paid else { return (u64::MAX, Money::from_pico(i128::MAX)) };
+        let Some(bin) = ledger.state.bins().get(self.bin).filter(|_| tables.has_weights()) else { return (0, price) };
+        let weight = tables.definition(bin.pool).map_or(0, |pool| pool.weight);
+        let lighter = bin.contents.iter().map(|(class, pods)| {
+            u64::from(tables.heaviest(*class).saturating_sub(weight)).saturating_mul(u64::from(*pods))
+        });
+        (lighter.fold(0, u64::saturating_add), price)
+    }
+}
+
 impl<'w> World<'w> {
     fn plans(self, bin: usize, column: ColumnId) -> bool {
         self.ledger.state.bins().get(bin).is_some_and(|bin| bin.planned == column)
@@ -233,7 +246,7 @@ impl Ledger {
 }
 
 /// Matches planned nodes to reservations so that no augmenting path leads from a free slot to a paid node whose
-/// pods fit it, the dearest nodes first, and uses the cheapest slots that serve.
+/// pods fit it, those first that would be paid for in a lighter NodePool, then the dearest, and uses the cheapest slots that serve.
 pub(crate) fn match_slots(tables: &Tables<'_>, ledger: &mut Ledger, listings: &mut Listings) {
     if !tables.cluster.slots.iter().any(|slots| slots.is_reservation) {
         return;
@@ -262,7 +275,7 @@ fn match_one_by_one(tables: &Tables<'_>, ledger: &mut Ledger, listings: &mut Lis
         groups.retain(|group| {
             group.paid.is_some_and(|(price, at)| price > Money::ZERO && World::new(tables, ledger).plans(group.bin, at))
         });
-        groups.sort_by_key(|group| std::cmp::Reverse(group.paid.map(|(price, _)| price)));
+        groups.sort_by_cached_key(|group| std::cmp::Reverse(group.worth(tables, ledger)));
         for group in groups {
             for &to in &group.open {
                 let SlotUse { slot, pool, column } = to;
@@ -337,8 +350,7 @@ fn match_slots_within(tables: &Tables<'_>, ledger: &mut Ledger, careful: bool) {
     let open = groups.iter().map(|group| group.open.iter().map(|open| open.slot.index()).collect()).collect();
     let mut matching = Matching::new(open, free);
     let mut order: Vec<usize> = (0..groups.len()).collect();
-    let saving = |at: usize| groups.get(at).map(|group| group.paid.map_or(Money::from_pico(i128::MAX), |(p, _)| p));
-    order.sort_by_key(|&at| std::cmp::Reverse(saving(at)));
+    order.sort_by_cached_key(|&at| std::cmp::Reverse(groups.get(at).map(|group| group.worth(tables, ledger))));
     let nodes: Vec<u32> = groups.iter().map(|group| group.nodes).collect();
     let got = matching.match_groups(&order, &nodes);
     matching.prefer_supplies(&tables.slots_by_list_price(), &got);

@@ -1,6 +1,6 @@
 //! What a solve reads: the cluster with its pods' classes, the options, and what follows from them alone. No packing changes it.
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -17,6 +17,7 @@ use crate::launch_domains::{counters_with_volumes, launch_filters};
 use crate::launchable::Launching;
 use crate::options::Options;
 use crate::pool_limits::largest;
+use crate::prepared::Prepared;
 use crate::shares::Shares;
 
 /// A column of a NodePool.
@@ -53,6 +54,8 @@ pub(crate) struct Tables<'a> {
     pub(crate) volume_counters: Vec<CounterId>,
     /// See [`Tables::is_wanted`]; by NodePool, once it is asked.
     wanted: OnceCell<Vec<bool>>,
+    /// See [`Tables::heaviest`]; of the classes that were asked.
+    heaviest: RefCell<FxHashMap<ClassId, u32>>,
     /// Nodes alike in labels (the hostname aside) and taints have one kind.
     pub(crate) node_kinds: Vec<u32>,
 }
@@ -88,6 +91,7 @@ impl<'a> Tables<'a> {
             launch_filters: launch_filters(universe),
             volume_counters: counters_with_volumes(cluster, universe),
             wanted: OnceCell::new(),
+            heaviest: RefCell::default(),
             node_kinds: node_kinds(cluster),
             columns,
         }
@@ -166,6 +170,37 @@ impl<'a> Tables<'a> {
             pools.map(|(pool, table)| is_asked(pool, table)).collect()
         });
         wanted.get(pool.index()).copied().unwrap_or_default()
+    }
+
+    /// Whether NodePools differ in weight.
+    pub(crate) fn has_weights(&self) -> bool {
+        let weights = || self.cluster.node_pools.iter().map(|pool| pool.weight);
+        weights().min() != weights().max()
+    }
+
+    /// The weight of the heaviest NodePool that has a paid column for a class, preferences aside.
+    pub(crate) fn heaviest(&self, id: ClassId) -> u32 {
+        if let Some(&known) = self.heaviest.borrow().get(&id) {
+            return known;
+        }
+        let mut heaviest = 0;
+        if let Some(demand) = demands(self.cluster, self.universe, id).pop() {
+            for prepared in Prepared::alternatives(self, &demand) {
+                let pools = self.cluster.node_pools.iter().zip(&*self.columns).zip(&prepared.admissions);
+                for ((pool, table), admission) in pools {
+                    let Some(mut columns) = admission.as_ref().map(|admission| admission.columns.clone()) else {
+                        continue;
+                    };
+                    table.keep_fitting(&mut columns, prepared.requests);
+                    columns.difference_with(&table.reserved);
+                    if !columns.is_clear() {
+                        heaviest = heaviest.max(pool.weight);
+                    }
+                }
+            }
+        }
+        self.heaviest.borrow_mut().insert(id, heaviest);
+        heaviest
     }
 
     /// Whether nothing about the pods of a class themselves keeps them off every node.

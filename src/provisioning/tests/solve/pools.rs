@@ -1,6 +1,7 @@
 //! Which NodePool a pod goes to.
 
 use berth_model::{Effect, Operator};
+use berth_provisioning::{Effort, Options};
 
 use crate::mk::{CAPACITY_TYPE, INSTANCE_TYPE, mk_world, pod};
 
@@ -116,4 +117,29 @@ fn a_weight_is_no_reason_to_give_a_slot_to_who_has_no_choice() {
     let plan = world.plan();
     // With the slot for the bound pods, those of the heavy pool would share a node of 700.
     assert_eq!(plan.cost(), 600, "{:?}", plan.claims());
+}
+
+/// The regression: each slot of a lighter NodePool drew one more node to its paid capacity, since the slot went to the dearer node of
+/// the heavier one.
+#[test]
+fn slots_of_a_lighter_pool_draw_nobody_to_its_paid_capacity() {
+    for (n_slots, n_heavy) in [(0, 4), (1, 3), (2, 2), (4, 0)] {
+        for effort in [Effort::Low, Effort::Default] {
+            let mut world = mk_world();
+            world.mk_pool("heavy").weight(20).require(CAPACITY_TYPE, &["on-demand"]);
+            world.mk_pool("light").weight(10);
+            world.mk_type("large", 4).on_demand("a", 100).spot("a", 30).reserved("a", "cr", n_slots, 100);
+            world.mk_pods("web", 4, &pod(3000));
+            let plan = world.plan_with(&Options { effort, ..Options::default() });
+            let mut expected = Vec::new();
+            if n_slots > 0 {
+                expected.push(format!("{n_slots} × large cr a: web:1"));
+            }
+            if n_heavy > 0 {
+                expected.push(format!("{n_heavy} × large on-demand a: web:1"));
+            }
+            assert_eq!(plan.claims(), expected, "{n_slots} slots");
+            assert_eq!(plan.pools().get("heavy").copied().unwrap_or_default(), n_heavy, "{n_slots} slots");
+        }
+    }
 }
