@@ -12,6 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rustc_hash::FxHashMap;
 
 use crate::admission::Admission;
+use crate::budgets::Uncounted;
 use crate::claims::Storage;
 use crate::draft::{ClassPriority, Draft, Drafts};
 use crate::maps::{FxIndexMap, FxIndexSet, index};
@@ -59,6 +60,7 @@ pub struct Builder {
     pub(crate) priorities: FxHashMap<Sym, ClassPriority>,
     pub(crate) default_priority: Option<ClassPriority>,
     pub(crate) budgets: FxIndexMap<(Sym, Sym), DisruptionBudget>,
+    pub(crate) uncounted: Uncounted,
     pub(crate) nodes: FxIndexMap<Sym, NodeRecord>,
     pub(crate) node_claims: FxIndexMap<Sym, NodeClaimRecord>,
     pub(crate) attach_limits: FxHashMap<Sym, Vec<(Sym, u32)>>,
@@ -130,6 +132,7 @@ impl Builder {
             priorities: FxHashMap::default(),
             default_priority: None,
             budgets: FxIndexMap::default(),
+            uncounted: Uncounted::default(),
             nodes: FxIndexMap::default(),
             node_claims: FxIndexMap::default(),
             attach_limits: FxHashMap::default(),
@@ -221,6 +224,10 @@ impl Builder {
             disrupted: disrupted.map(|(pod, _)| pod.as_str().into()).collect(),
         };
         let id = (budget.namespace, symbols.intern(name));
+        match &object.spec {
+            Some(spec) if status.is_none() => self.uncounted.insert(id, spec.clone()),
+            _ => self.uncounted.remove(&id),
+        };
         if self.budgets.insert(id, budget).is_some() {
             self.warn_of_repeat("PodDisruptionBudget", name);
         }

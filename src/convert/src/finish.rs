@@ -29,7 +29,7 @@ use crate::resolve::Resolver;
 use crate::stand_ins::{add_reservations, sorted, valid_seconds};
 use crate::terms::node_key;
 use crate::workloads::{Autoscaler, Workloads};
-use crate::{ConvertError, autoscalers, daemons, overlay, pool, rollout, units};
+use crate::{ConvertError, autoscalers, budgets, daemons, overlay, pool, rollout, units};
 
 /// Volumes are wanted of a class that nobody named.
 const NO_CLASS: &str =
@@ -50,7 +50,10 @@ impl Builder {
     /// None today; what is wrong with an object is said when it is added.
     pub fn finish_live(mut self) -> Result<Live, ConvertError> {
         self.cluster.namespaces = self.take_namespaces().into();
-        self.cluster.budgets = std::mem::take(&mut self.budgets).into_values().collect();
+        let budgets = std::mem::take(&mut self.budgets);
+        let uncounted = budgets.keys().enumerate().filter_map(|(at, id)| Some((at, self.uncounted.remove(id)?)));
+        let uncounted: Vec<_> = uncounted.collect();
+        self.cluster.budgets = budgets.into_values().collect();
         let mut cluster = self.cluster;
         let mut warnings = self.warnings;
         // Manifests alone say little of the cluster that they are for.
@@ -141,6 +144,9 @@ impl Builder {
         let pools = self.pools.into_values().map(|record| record.pool).collect();
         let pools = settle_pools(pools, self.expansion, &self.class_catalogues, &mut cluster, &mut warnings);
         existing::finish(&mut existing, n_given_daemons, pools, &mut cluster);
+        if self.expansion == Expansion::Workloads {
+            budgets::count(&uncounted, &mut cluster);
+        }
         let mut reader = Builder::new(self.options);
         reader.expansion = self.expansion;
         reader.memo = self.memo;

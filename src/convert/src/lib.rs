@@ -26,6 +26,7 @@ mod admission;
 mod annotations;
 mod ask;
 mod autoscalers;
+mod budgets;
 mod builder;
 mod capacity;
 mod catalogue;
@@ -72,6 +73,7 @@ mod tests;
 mod units;
 mod workloads;
 
+pub use budgets::allowed_disruptions;
 pub use builder::{Builder, Converted, REPEATED};
 pub use error::{ConvertError, Problem};
 pub use live::{Change, Live, Objects, Offers, Other, Patched, PodChange};

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use berth_state::PodRecord;
+use berth_state::{PodRecord, allowed_disruptions};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use crate::pods;
 
@@ -74,26 +73,7 @@ fn derived(budget: &PodDisruptionBudget, selector: &LabelSelector, namespace: &s
     let Some(spec) = &budget.spec else { return 0 };
     let selected =
         all.iter().filter(|pod| pod.namespace() == namespace && pod.is_selected_by(selector) && pods::is_moved(pod));
-    let expected = i32::try_from(selected.count()).unwrap_or(i32::MAX);
-    let healthy = expected;
-    let least = match (&spec.min_available, &spec.max_unavailable) {
-        (Some(least), _) => amount(least, expected),
-        (None, Some(most)) => amount(most, expected).map(|most| expected - most),
-        (None, None) => Some(0),
-    };
-    // What cannot be read lets nobody go.
-    least.map_or(0, |least| (healthy - least.max(0)).max(0))
-}
-
-/// A number, or a percentage of all, rounded up.
-fn amount(text: &IntOrString, of: i32) -> Option<i32> {
-    match text {
-        IntOrString::Int(number) => Some(*number),
-        IntOrString::String(text) => {
-            let percent: i64 = text.strip_suffix('%')?.parse().ok()?;
-            i32::try_from((i64::from(of).checked_mul(percent)?.checked_add(99)?).div_euclid(100)).ok()
-        }
-    }
+    allowed_disruptions(spec, i32::try_from(selected.count()).unwrap_or(i32::MAX))
 }
 
 fn is_ready(pod: &PodRecord) -> bool {

@@ -56,6 +56,7 @@ pub(crate) fn add(builder: &mut Builder, object: Value) -> Result<(), ConvertErr
         "NodeOverlay" => add_node_overlay,
         "Reservation" => add_reservation,
         "HorizontalPodAutoscaler" => add_horizontal_pod_autoscaler,
+        "PodDisruptionBudget" => add_pod_disruption_budget,
     }
 }
 
@@ -98,6 +99,7 @@ pub(crate) fn api_version(kind: &str) -> &'static str {
         "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet" => "apps/v1",
         "Job" | "CronJob" => "batch/v1",
         "PriorityClass" => "scheduling.k8s.io/v1",
+        "PodDisruptionBudget" => "policy/v1",
         "StorageClass" | "CSINode" => "storage.k8s.io/v1",
         "NodePool" | "NodeClaim" => "karpenter.sh/v1",
         "NodeOverlay" => "karpenter.sh/v1alpha1",

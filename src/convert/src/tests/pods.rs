@@ -213,3 +213,24 @@ fn an_error_names_the_field(#[case] spec: Value, #[case] path: &str) {
     assert_eq!((error.kind(), error.name()), ("Pod", "default/a"));
     assert_eq!(error.problems()[0].path, path);
 }
+
+/// The regression: a budget without status let nobody give way, whatever it says.
+#[rstest]
+#[case(json!({"maxUnavailable": 1}), json!({}), 1)]
+#[case(json!({"minAvailable": "50%"}), json!({}), 1)]
+#[case(json!({"minAvailable": 4}), json!({}), 0)]
+#[case(json!({"maxUnavailable": "x"}), json!({}), 0)]
+#[case(json!({"maxUnavailable": 1}), json!({"status": {"disruptionsAllowed": 0, "currentHealthy": 3, "desiredHealthy": 3, "expectedPods": 3}}), 0)]
+fn a_budget_that_no_controller_has_counted_counts_the_pods_that_run(
+    #[case] mut spec: Value,
+    #[case] status: Value,
+    #[case] allowed: i32,
+) {
+    let labels = json!({"metadata": {"labels": {"app": "web"}}});
+    let pod = |name: &str| super::with(mk_pod(name, json!({"nodeName": "n"})), labels.clone());
+    spec["selector"] = json!({"matchLabels": {"app": "web"}});
+    let budget = super::with(mk("PodDisruptionBudget", "web", json!({"spec": spec})), status);
+    let other = super::with(mk_pod("other", json!({"nodeName": "n"})), json!({}));
+    let cluster = convert([budget, pod("a"), pod("b"), pod("c"), other, super::mk_node("n", json!({}))]).cluster;
+    assert_eq!(cluster.budgets[0].allowed, allowed);
+}
