@@ -176,7 +176,15 @@ pub(crate) fn step(facts: &Facts<'_>) -> Todo {
     if let Some(todo) = interrupt::step(facts) {
         return todo;
     }
-    let todo = in_time(facts);
+    let todo = match facts.memory.nodeless_since.map(|since| after(since, facts.timings.garbage_age)) {
+        // So does who has taken the finalizer off it first.
+        Some(due) if due <= facts.now => {
+            let message = "its node is gone, and does not come again";
+            return Todo::write(facts.delete()).telling(facts.notice("NodeVanished", message));
+        }
+        Some(due) => earlier(in_time(facts), due),
+        None => in_time(facts),
+    };
     match interrupt::begins(facts) {
         Some(begins) => earlier(todo, begins),
         None => todo,

@@ -592,6 +592,17 @@ fn a_claim_goes_with_its_node() {
     assert_eq!((scene.write().0, scene.write().1), (Kind::NodeClaim, "delete"));
 }
 
+/// The regression: a node that went at once, without its finalizer, left a NodeClaim whose node pods waited for in vain.
+#[test]
+fn a_claim_whose_node_is_gone_goes_too() {
+    let mut scene = Scene::new().registered();
+    scene.memory.nodeless_since = Some(at(100));
+    scene.now = 129;
+    assert_ne!(scene.write().1, "delete", "its node may come again");
+    scene.now = 130;
+    assert_eq!((scene.write().1, scene.todo().notices[0].reason), ("delete", "NodeVanished"));
+}
+
 // Consolidation.
 
 #[test]

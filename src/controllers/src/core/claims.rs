@@ -9,6 +9,7 @@ use rustc_hash::FxHashSet;
 use serde_json::Value;
 
 use super::{Answer, Core, Job, class_key};
+use crate::claim::conditions;
 use crate::claim::repair::{Health, fault};
 use crate::claim::{self, Facts, Launch, Memory, Next, TOKEN_ANNOTATION, Verdict};
 
@@ -37,6 +38,10 @@ impl Core {
         self.look_for_places(&claim, &unplaced, now);
         let memory = self.memories.entry(uid.clone()).or_default();
         let provider_id = claim.status.as_ref().and_then(|status| status.provider_id.as_deref());
+        let is_registered =
+            claim.status.as_ref().is_some_and(|status| conditions::is_true(&status.conditions, conditions::REGISTERED));
+        let is_nodeless = is_registered && self.view.nodes_of(provider_id).next().is_none();
+        memory.nodeless_since = memory.nodeless_since.or(Some(now)).filter(|_| is_nodeless);
         let nodes = self.view.nodes_of(provider_id).filter_map(|node| self.view.nodes.get(node));
         let nodes: Vec<_> = nodes.collect();
         let names: Vec<&str> = nodes.iter().filter_map(|node| node.metadata.name.as_deref()).collect();

@@ -35,12 +35,16 @@ impl Core {
             _ => self.view.claims_of_node(self.view.nodes.get(&name)?).next()?,
         };
         let is_slow = elapsed(created(&claim.metadata)?, now) >= SLOW;
+        let own = claim.metadata.name.as_deref().unwrap_or_default();
+        let is_nodeless = |uid: &String| self.memories.get(uid).is_some_and(|known| known.nodeless_since.is_some());
+        if claim.metadata.uid.as_ref().is_some_and(is_nodeless) {
+            return Some(format!("waiting for nodeclaim {own} to end: its node is gone"));
+        }
         let all = claim.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
         let mut steps = [conditions::LAUNCHED, conditions::REGISTERED, conditions::INITIALIZED].into_iter();
         let open = steps.find(|step| !conditions::is_true(all, step)).filter(|_| is_slow)?;
         let why = conditions::get(all, open).map_or("", |condition| condition.message.as_str());
-        let claim = claim.metadata.name.as_deref().unwrap_or_default();
         let why = if why.is_empty() { format!("not {open} yet") } else { why.to_owned() };
-        Some(format!("waiting for nodeclaim {claim} to come up: {why}"))
+        Some(format!("waiting for nodeclaim {own} to come up: {why}"))
     }
 }

@@ -332,6 +332,27 @@ fn who_deletes_a_node_claim_has_its_pods_planned_for_in_a_moment() {
     assert!(!plans_after_deletion(&mut core, 0), "its node is empty");
 }
 
+/// The NodeClaims that are deleted by a time.
+fn claims_deleted_by(core: &mut Core, now: Timestamp) -> Vec<String> {
+    let writes = core.work(now).into_iter().filter_map(|effect| match effect {
+        Effect::Write(_, write) if write.key.kind == Kind::NodeClaim && matches!(write.op, Op::Delete { .. }) => {
+            Some(write.key.name)
+        }
+        _ => None,
+    });
+    writes.collect()
+}
+
+#[test]
+fn a_claim_goes_half_a_minute_after_a_node_that_went_at_once() {
+    let mut core = at_rest(2);
+    let Object::Node(known) = node(0, 1, "2026-01-01T00:00:00Z") else { unreachable!("a node was made") };
+    core.handle(Input::Observed(Observed::Deleted(Kind::Node, Box::new(known.metadata.clone()))), start());
+    settle(&mut core, start());
+    assert_eq!(claims_deleted_by(&mut core, after(start(), Duration::from_secs(29))), [""; 0]);
+    assert_eq!(claims_deleted_by(&mut core, after(start(), Duration::from_secs(31))), ["web-0"]);
+}
+
 /// A pod that waits on a node for others to be gone.
 fn nominated(node: &str) -> Object {
     Object::from(typed::<Pod>(json!({
