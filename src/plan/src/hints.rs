@@ -48,6 +48,8 @@ pub(crate) fn add(solution: &mut Solution, specs: &[Option<SpecId>], cluster: &C
         left.reasons.extend(of_pools.into_iter().take(MOST_HINTS));
         let spec = spec.and_then(|spec| cluster.spec(spec));
         if let Some(node) = spec.and_then(|spec| only_node(spec, cluster)) {
+            // No new node is that one, so what NodePools say says nothing.
+            left.reasons.retain(|refusal| !refusal.reason.starts_with("NodePool "));
             let reason = format!("only node {} may take it", cluster.symbols.text(node));
             left.reasons.push(Refusal { reason, count: 0 });
         }

@@ -277,3 +277,18 @@ fn nearest(cluster: &Cluster, spec: &PodSpec, nodes: &[usize]) -> Option<String>
     let amounts: Vec<String> = amounts.iter().map(|(name, amount)| format!("{amount} less {name}")).collect();
     Some(format!("it requested {} (node {} is nearest)", amounts.join(" and "), name_of(cluster, node)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::at_most;
+
+    #[test]
+    fn none_of_a_resource_is_none_at_most() {
+        let words = |amounts: &[(&'static str, &str)]| {
+            at_most(amounts.iter().map(|&(resource, amount)| (resource, amount.to_owned())).collect())
+        };
+        assert_eq!(words(&[("cpu", "2"), ("memory", "4Gi")]), "2 cpu and 4Gi memory at most");
+        assert_eq!(words(&[("nvidia.com/gpu", "0")]), "no nvidia.com/gpu");
+        assert_eq!(words(&[("cpu", "2"), ("nvidia.com/gpu", "0")]), "2 cpu at most, and no nvidia.com/gpu");
+    }
+}
