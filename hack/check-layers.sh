@@ -15,11 +15,12 @@ complain() {
 declare -A allowed=(
     [berth-quantity]=""
     [berth-schedule]=""
+    [berth-surplus]=""
     [berth-model]="berth-quantity"
     [berth-api]="berth-quantity"
     [berth-catalogue]="berth-quantity"
     [berth-manifests]="berth-api berth-quantity"
-    [berth-convert]="berth-api berth-catalogue berth-model berth-quantity"
+    [berth-convert]="berth-api berth-catalogue berth-model berth-quantity berth-surplus"
     [berth-state]="berth-api berth-catalogue berth-convert berth-model berth-quantity"
     [berth-scheduling]="berth-model"
     [berth-packing]=""
@@ -37,13 +38,13 @@ declare -A allowed=(
     [berth-telemetry]="berth-controllers berth-listen"
     [berth-simulate]="berth-api berth-catalogue berth-cloudprovider berth-cloudprovider-fake berth-controller-manager berth-controllers berth-kubelet berth-manifests berth-sandbox berth-slim"
     [berth-page]="berth-api berth-listen berth-plan berth-quantity berth-slim"
-    [berth-controller-manager]="berth-quantity berth-schedule"
+    [berth-controller-manager]="berth-quantity berth-schedule berth-surplus"
     [berth-kubelet]="berth-api berth-quantity"
     [berth-plan]="berth-api berth-catalogue berth-cloudprovider-aws berth-cloudprovider-fake berth-convert berth-decisions berth-disruption berth-manifests berth-model berth-provisioning berth-quantity berth-scheduling berth-state"
     [berth-apiserver]="berth-quantity berth-schedule"
     [berth]="berth-api berth-catalogue berth-cloudprovider-aws berth-cloudprovider-fake berth-cloudprovider-remote berth-manifests berth-quantity berth-cloudprovider berth-controllers berth-page berth-plan berth-sandbox berth-simulate berth-telemetry"
 )
-pure=(quantity catalogue model convert state scheduling packing provisioning decisions disruption)
+pure=(quantity surplus catalogue model convert state scheduling packing provisioning decisions disruption)
 
 # Names of the crates in a crate's tree of normal dependencies, itself aside.
 tree() {

@@ -20,6 +20,7 @@ pub const MODULE_VERSION: &str = "v0.35.4";
 /// The group versions that are served; the core group has an empty name.
 pub const GROUP_VERSIONS: &[(&str, &str)] = &[
     ("", "v1"),
+    ("admissionregistration.k8s.io", "v1"),
     ("apiextensions.k8s.io", "v1"),
     ("apiregistration.k8s.io", "v1"),
     ("apps", "v1"),

@@ -45,8 +45,9 @@
 //! - Everyone may do everything unless [`Config::authorization`] says otherwise. With RBAC, escalation by roles is not
 //!   checked, and the ClusterRoles of the control plane's own parts are not there. There is no audit, no priority and
 //!   fairness.
-//! - There is no webhook, no admission policy and no conversion webhook: versions of a custom resource differ in their
-//!   `apiVersion` alone. Pod security and the certificate plugins do not exist.
+//! - Webhook configurations and admission policies are kept and not asked, which a warning says at every write of one, and
+//!   their CEL is not checked. There is no conversion webhook: versions of a custom resource differ in their `apiVersion`
+//!   alone. Pod security and the certificate plugins do not exist.
 //! - Tokens of ServiceAccounts are signed by a key that only this server has (HS256), and nothing publishes it. Pods get none.
 //! - Subresources that need a kubelet or a cloud (log, exec, attach, portforward, proxy) are not served. Those of
 //!   pods are answered 500 with a message that says so.

@@ -77,6 +77,10 @@ const CREATE_ON_UPDATE: &[&str] = &[
     "endpoints",
 ];
 const NEEDS_VERSION: &[&str] = &[
+    "mutatingwebhookconfigurations.admissionregistration.k8s.io",
+    "validatingadmissionpolicies.admissionregistration.k8s.io",
+    "validatingadmissionpolicybindings.admissionregistration.k8s.io",
+    "validatingwebhookconfigurations.admissionregistration.k8s.io",
     "runtimeclasses.node.k8s.io",
     "poddisruptionbudgets.policy",
     "csidrivers.storage.k8s.io",
@@ -106,6 +110,10 @@ const RETURNS_DELETED: &[&str] = &[
     "podtemplates",
 ];
 const GENERATION: &[&str] = &[
+    "mutatingwebhookconfigurations.admissionregistration.k8s.io",
+    "validatingadmissionpolicies.admissionregistration.k8s.io",
+    "validatingadmissionpolicybindings.admissionregistration.k8s.io",
+    "validatingwebhookconfigurations.admissionregistration.k8s.io",
     "pods",
     "replicationcontrollers",
     "podtemplates",

@@ -264,3 +264,107 @@ async fn conditions_of_a_schema_that_say_what_it_has_are_not_structural() {
     }
     assert_eq!(refused(json!({"type": "object", "anyOf": both})).await.0, 422);
 }
+
+#[tokio::test]
+async fn webhooks_and_admission_policies_are_kept_and_not_asked() {
+    let server = ApiServer::new(Config::default());
+    let path = |plural: &str| format!("/apis/admissionregistration.k8s.io/v1/{plural}");
+    let webhook = json!({"name": "a.example.com", "sideEffects": "None", "admissionReviewVersions": ["v1"],
+        "clientConfig": {"service": {"name": "s", "namespace": "n"}},
+        "rules": [{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}]});
+    let policy = json!({"metadata": {"name": "p"}, "spec": {"validations": [{"expression": "true"}], "matchConstraints":
+        {"resourceRules": [{"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"]}]}}});
+    let binding = json!({"metadata": {"name": "b"}, "spec": {"policyName": "p", "validationActions": ["Deny"]}});
+    for (plural, kind, object) in [
+        (
+            "validatingwebhookconfigurations",
+            "ValidatingWebhookConfiguration",
+            json!({"metadata": {"name": "v"}, "webhooks": [webhook]}),
+        ),
+        (
+            "mutatingwebhookconfigurations",
+            "MutatingWebhookConfiguration",
+            json!({"metadata": {"name": "m"}, "webhooks": [webhook]}),
+        ),
+        ("validatingadmissionpolicies", "ValidatingAdmissionPolicy", policy),
+        ("validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", binding),
+    ] {
+        let made = send(&server, "POST", &path(plural), &object).await;
+        assert_eq!((made.code, &made.body["kind"]), (201, &json!(kind)), "{}", made.body);
+        assert_eq!(made.body["metadata"]["generation"], 1);
+        let warned = made.warnings.iter().any(|told| told.contains("neither calls webhooks nor asks policies"));
+        assert!(warned, "{:?}", made.warnings);
+        if plural == "mutatingwebhookconfigurations" {
+            let made = &made.body["webhooks"][0];
+            let defaults = [&made["failurePolicy"], &made["matchPolicy"], &made["reinvocationPolicy"]];
+            assert_eq!(defaults, ["Fail", "Equivalent", "Never"]);
+            assert_eq!((&made["timeoutSeconds"], &made["clientConfig"]["service"]["port"]), (&json!(10), &json!(443)));
+            assert_eq!((&made["rules"][0]["scope"], &made["objectSelector"]), (&json!("*"), &json!({})));
+        }
+    }
+    // They ask nobody: what a webhook that is nowhere must let in comes in.
+    pod(&server).await;
+    for (field, change) in [
+        ("webhooks[0].name", json!({"name": "short"})),
+        ("webhooks[0].sideEffects", json!({"sideEffects": "Some"})),
+        ("webhooks[0].sideEffects", json!({"sideEffects": null})),
+        ("webhooks[0].admissionReviewVersions", json!({"admissionReviewVersions": []})),
+        ("webhooks[0].clientConfig", json!({"clientConfig": {}})),
+        ("webhooks[0].timeoutSeconds", json!({"timeoutSeconds": 31})),
+        (
+            "webhooks[0].rules[0].resources",
+            json!({"rules": [{"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"]}]}),
+        ),
+        (
+            "webhooks[0].rules[0].operations[0]",
+            json!({"rules": [
+            {"operations": ["READ"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}]}),
+        ),
+    ] {
+        let mut wrong = webhook.clone();
+        for (key, value) in change.as_object().unwrap() {
+            wrong[key] = value.clone();
+        }
+        let object = json!({"metadata": {"name": "wrong"}, "webhooks": [wrong]});
+        let answered = send(&server, "POST", &path("validatingwebhookconfigurations"), &object).await;
+        assert_eq!(answered.code, 422, "{field}: {}", answered.body);
+        assert_eq!(answered.body["details"]["causes"][0]["field"], field, "{}", answered.body);
+    }
+}
+
+#[tokio::test]
+async fn definitions_of_the_communitys_groups_say_whether_they_are_approved() {
+    let server = ApiServer::new(Config::default());
+    let of = |name: &str, group: &str, said: Option<&str>| {
+        let mut definition = definition();
+        definition["metadata"]["name"] = format!("{name}s.{group}").into();
+        definition["spec"]["group"] = group.into();
+        definition["spec"]["names"] = json!({"plural": format!("{name}s"), "kind": name.to_uppercase()});
+        if let Some(said) = said {
+            definition["metadata"]["annotations"] = json!({"api-approved.kubernetes.io": said});
+        }
+        definition
+    };
+    for (name, said) in [("a", None), ("b", Some("yes"))] {
+        let refused = send(&server, "POST", DEFINITIONS, &of(name, "new.k8s.io", said)).await;
+        assert_eq!(refused.code, 422, "{}", refused.body);
+        let field = &refused.body["details"]["causes"][0]["field"];
+        assert_eq!(field, "metadata.annotations[api-approved.kubernetes.io]", "{}", refused.body);
+    }
+    for (name, group, said, expected) in [
+        ("c", "new.k8s.io", Some("https://github.com/kubernetes/enhancements/pull/1"), Some("True ApprovedAnnotation")),
+        ("d", "kubernetes.io", Some("unapproved, experimental"), Some("False UnapprovedAnnotation")),
+        ("e", "new.x-k8s.io", None, None),
+    ] {
+        let made = send(&server, "POST", DEFINITIONS, &of(name, group, said)).await;
+        assert_eq!(made.code, 201, "{}", made.body);
+        let conditions = made.body["status"]["conditions"].as_array().unwrap().clone();
+        let found = conditions.iter().find(|one| one["type"] == "KubernetesAPIApprovalPolicyConformant");
+        let found = found.map(|one| format!("{} {}", one["status"].as_str().unwrap(), one["reason"].as_str().unwrap()));
+        assert_eq!(found.as_deref(), expected, "{group}");
+    }
+    // What was said stays said, and may not be taken back.
+    let own = format!("{DEFINITIONS}/cs.new.k8s.io");
+    let change = json!({"metadata": {"annotations": {"api-approved.kubernetes.io": null}}});
+    assert_eq!(send(&server, "PATCH", &own, &change).await.code, 422);
+}

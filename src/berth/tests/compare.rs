@@ -377,3 +377,31 @@ fn yaml_holds_what_json_holds() {
     let yaml: serde_json::Value = serde_saphyr::from_str(&run.stdout).unwrap();
     assert_eq!(yaml, plan_json(&manifests, &["--now", "2026-01-01T00:00:00Z"]));
 }
+
+/// The regression: the warning came with every change.
+#[test]
+fn disruption_beside_a_change_warns_where_the_change_ends_pods() {
+    let cluster = [node("n1", "small", 2, ""), deployment("web", 2, 1), rolled(2, "n1")].concat();
+    for (replicas, is_told) in [(2, false), (1, true)] {
+        let file =
+            std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("ends-{}-{replicas}", std::process::id()));
+        std::fs::write(&file, deployment("web", replicas, 1)).unwrap();
+        let args = ["--disrupt", "--instance-types", &catalogue("ends"), "--diff", &file.display().to_string()];
+        let told = plan(&cluster, &args).stderr;
+        assert_eq!(told.contains("--disrupt looks at pods as they run"), is_told, "{replicas}: {told}");
+    }
+}
+
+#[test]
+fn a_kustomization_in_a_change_is_told_how_to_be_built() {
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("kustomized-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("web.yaml"), deployment("web", 1, 1)).unwrap();
+    for kustomization in
+        ["resources: [web.yaml]\n", "kind: Kustomization\napiVersion: kustomize.config.k8s.io/v1beta1\n"]
+    {
+        std::fs::write(folder.join("kustomization.yaml"), kustomization).unwrap();
+        let told = plan(&deployment("web", 2, 1), &["--diff", &folder.display().to_string()]).stderr;
+        assert!(told.contains("kubectl kustomize FOLDER"), "{told}");
+    }
+}

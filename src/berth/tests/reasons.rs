@@ -209,3 +209,34 @@ fn a_node_pool_that_no_type_serves_names_the_requirement(#[case] requirements: &
     let story = with_input(&["explain", "-f", "-", "pod/db"], &manifests);
     assert!(in_a_line(&story.stdout).contains(says), "{}", story.stdout);
 }
+
+/// The regression: a DaemonSet whose pods had no room on nodes that are there was not told of, and the exit code was 0.
+#[test]
+fn a_daemon_without_room_is_told_with_its_node_and_the_reason() {
+    let node = |name: &str| {
+        format!(
+            "---\napiVersion: v1\nkind: Node\nmetadata: {{name: {name}, labels: {{kubernetes.io/os: linux}}}}\nstatus: \
+             {{allocatable: {{cpu: 2, memory: 8Gi, pods: 10}}}}\n"
+        )
+    };
+    let running = pod("nodeName: n1").replace("cpu: '1'", "cpu: 1500m");
+    let daemon =
+        deployment(1, "{cpu: 1}").replace("kind: Deployment", "kind: DaemonSet").replace("  replicas: 1\n", "");
+    let manifests = [node("n1"), node("n2"), running, daemon].concat();
+    let told = plan(&manifests, &[]);
+    assert_eq!(told.code, 1, "{}", told.stderr);
+    let expected = "Pod default/web-n1:\n  0/2 nodes are available: 1 Insufficient cpu, 1 node(s) didn't match Pod's node \
+                    affinity/selector\n  only node n1 may take it\n";
+    assert!(told.stdout.contains(expected), "{}", told.stdout);
+    let json: serde_json::Value = serde_json::from_str(&plan(&manifests, &["-o", "json"]).stdout).unwrap();
+    assert_eq!(json["unschedulable"].as_array().unwrap().len(), 1, "{json}");
+    assert_eq!((&json["unschedulable"][0]["object"], &json["summary"]["pods"]), (&"default/web-n1".into(), &1.into()));
+    let story = with_input(&["explain", "-f", "-", "pod/web-n1"], &manifests);
+    assert!(story.stdout.contains("Insufficient cpu (n1)"), "{}", story.stdout);
+    // Where others give way, it has room.
+    let class = "---\napiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: first}\nvalue: 1000\n";
+    let first = manifests.replace("    spec: {containers", "    spec: {priorityClassName: first, containers") + class;
+    let json: serde_json::Value = serde_json::from_str(&plan(&first, &["-o", "json"]).stdout).unwrap();
+    assert_eq!(json["nodes"][0]["pods"], serde_json::json!(["default/web-n1"]), "{json}");
+    assert_eq!(json["nodes"][0]["preempted"].as_array().unwrap().len(), 1, "{json}");
+}

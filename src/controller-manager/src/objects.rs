@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use berth_surplus::Standing;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{EphemeralVolumeSource, PersistentVolumeClaimTemplate, Toleration};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
@@ -384,16 +385,21 @@ impl Pod {
         })
     }
 
-    /// The order in which pods of a workload are given up: those that are worth least first, as upstream's
-    /// `ActivePods` does: not assigned, pending, not ready, younger.
-    pub(crate) fn rank(&self) -> (bool, u8, bool, std::cmp::Reverse<Option<Timestamp>>, &str) {
+    /// What decides when its workload gives it up, but for what its annotations say.
+    pub(crate) fn standing(&self) -> Standing {
         let phase = match self.phase() {
-            Phase::Running => 2,
-            Phase::Unknown => 1,
-            _ => 0,
+            Phase::Running => berth_surplus::Phase::Running,
+            Phase::Unknown => berth_surplus::Phase::Unknown,
+            _ => berth_surplus::Phase::Pending,
         };
-        let created = self.metadata.creation_timestamp.as_ref().map(|time| time.0);
-        (self.node().is_some(), phase, self.is_ready(), std::cmp::Reverse(created), &self.metadata.name)
+        let ready = self.status.ready.as_ref().filter(|ready| ready.is_true).and_then(|ready| ready.since.as_ref());
+        Standing {
+            is_bound: self.node().is_some(),
+            phase,
+            is_ready: self.is_ready(),
+            since: ready.or(self.metadata.creation_timestamp.as_ref()).map(|since| since.0),
+            ..Standing::default()
+        }
     }
 
     /// The name or hash of the revision whose template it is of.

@@ -514,6 +514,16 @@ async fn told(world: &World, about: &str) -> Vec<(String, String, i64)> {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_budget_without_pods_says_so() {
+    let world = World::new();
+    let budget =
+        json!({"metadata": {"name": "b"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}}});
+    world.create("poddisruptionbudgets/default", &budget).await;
+    world.settle().await;
+    assert_eq!(told(&world, "b").await, [("NoPods".to_owned(), "No matching pods found".to_owned(), 1)]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_controllers_do_is_told_as_events() {
     let world = World::new();
     world.node("n1", &json!({})).await;

@@ -54,6 +54,7 @@ impl Builder {
             is_terminating: object.is_terminating,
             started: nanoseconds(object.started),
             created: nanoseconds(object.created),
+            standing: None,
             draws_from: None,
             references: 0,
             uid: None,
@@ -63,6 +64,7 @@ impl Builder {
             is_static: metadata.annotations.as_ref().is_some_and(|all| all.contains_key("kubernetes.io/config.mirror")),
         };
         if !record.is_gone {
+            record.standing = self.expects_change.then(|| Box::new(object.standing()));
             let default;
             let resized;
             let mut shared = object.shared.filter(|_| self.may_be_alike(metadata));

@@ -12,7 +12,7 @@ use crate::draft::Draft;
 use crate::maps::index;
 use crate::metadata::{name_of, namespace_of};
 use crate::rollout::are_placed_alike;
-use crate::workloads::{Rollout, Workload, WorkloadKind, waits_for_terminating, wanted_by_job};
+use crate::workloads::{Rollout, Sheds, ToldBy, Workload, WorkloadKind, waits_for_terminating, wanted_by_job};
 use crate::{Builder, ConvertError, Problem, pod, terms};
 
 /// Pods that are counted, in all: a class of alike pods counts them in 32 bits.
@@ -36,6 +36,8 @@ struct Given<'a> {
     remakes_from: Option<u32>,
     /// Whether it gets no pods of another template meanwhile.
     is_paused: bool,
+    /// Whether its controller has made nothing yet that makes pods, as far as the object says.
+    is_unmade: bool,
     /// The revision of its template, as its status has it.
     revision: Option<&'a str>,
     /// Where the object says how many it wants.
@@ -59,6 +61,7 @@ impl Builder {
             is_counted: spec.is_some_and(|spec| spec.replicas.is_some()),
             remakes_from: (!is_paused).then_some(0),
             is_paused,
+            is_unmade: is_paused && !has_revision(object),
             revision: None,
             count_path: "spec.replicas",
             waits_for_terminating: false,
@@ -81,6 +84,7 @@ impl Builder {
             is_counted: spec.is_some_and(|spec| spec.replicas.is_some()),
             remakes_from: None,
             is_paused: false,
+            is_unmade: false,
             revision: None,
             count_path: "spec.replicas",
             waits_for_terminating: false,
@@ -103,6 +107,7 @@ impl Builder {
             is_counted: spec.is_some_and(|spec| spec.replicas.is_some()),
             remakes_from: None,
             is_paused: false,
+            is_unmade: false,
             revision: None,
             count_path: "spec.replicas",
             waits_for_terminating: false,
@@ -127,6 +132,7 @@ impl Builder {
             is_counted: spec.is_some_and(|spec| spec.replicas.is_some()),
             remakes_from: spec.and_then(remakes_from),
             is_paused: false,
+            is_unmade: false,
             revision: object.status.as_ref().and_then(|status| status.update_revision.as_deref()),
             count_path: "spec.replicas",
             waits_for_terminating: true,
@@ -150,6 +156,7 @@ impl Builder {
             is_counted: true,
             remakes_from: (!waits_to_be_deleted).then_some(0),
             is_paused: false,
+            is_unmade: false,
             revision: None,
             count_path: "spec.replicas",
             waits_for_terminating: false,
@@ -169,6 +176,7 @@ impl Builder {
             is_counted: true,
             remakes_from: None,
             is_paused: false,
+            is_unmade: false,
             revision: None,
             waits_for_terminating: waits_for_terminating(object),
             count_path: "spec.parallelism",
@@ -192,6 +200,7 @@ impl Builder {
             is_counted: true,
             remakes_from: None,
             is_paused: false,
+            is_unmade: false,
             revision: None,
             waits_for_terminating: false,
             count_path: "spec.jobTemplate.spec.parallelism",
@@ -250,6 +259,8 @@ impl Builder {
             wants: if is_deleting { 0 } else { given.wants },
             waits_for_terminating: given.waits_for_terminating,
             revision: given.revision.filter(|name| !name.is_empty()).map(|name| self.cluster.symbols.intern(name)),
+            remakes_from: given.remakes_from,
+            is_unmade: given.is_unmade,
             rollout: Rollout::default(),
         };
         if self.is_change {
@@ -261,19 +272,33 @@ impl Builder {
         Ok(())
     }
 
-    /// A change of a workload that is there ends those of its pods that differ from its template now, and those that are too many.
+    /// A change of a workload that is there ends those of its pods that differ from its template now, and those that are too
+    /// many. What its controller has begun already is no part of the change.
     fn roll_out(&self, given: &Given<'_>, workload: &mut Workload) {
         let Some(before) = self.workloads.named((workload.kind, workload.namespace, workload.name)) else { return };
         let are_alike =
             before.labels == workload.labels && are_placed_alike(&self.drafts, before.draft, workload.draft);
-        let has_own_sets = given.kind == WorkloadKind::Deployment && !given.is_paused;
+        // From which ordinal on it goes on now, and from which on it did before.
+        let held_until = before.remakes_from.unwrap_or(u32::MAX);
+        let goes_on = given.remakes_from.filter(|from| *from < held_until);
+        let told_by = match workload.kind {
+            WorkloadKind::Deployment => {
+                let has_own_sets = !given.is_paused && before.labels == workload.labels;
+                (has_own_sets && (!are_alike || goes_on.is_some())).then_some(ToldBy::Sets)
+            }
+            WorkloadKind::DaemonSet => goes_on.filter(|_| are_alike).map(|_| ToldBy::Requests),
+            _ => {
+                let revision = before.revision.filter(|_| are_alike);
+                revision.zip(goes_on).map(|(revision, from)| ToldBy::Revision(revision, (from, held_until)))
+            }
+        };
         workload.rollout = Rollout {
             remakes_from: given.remakes_from.filter(|_| !are_alike).or(before.rollout.remakes_from),
-            by_sets: (has_own_sets && before.labels == workload.labels) || before.rollout.by_sets,
-            revision: before.revision.filter(|_| are_alike).zip(given.remakes_from).or(before.rollout.revision),
-            sheds: true,
+            told_by: told_by.or(before.rollout.told_by),
+            sheds: Sheds::Yes,
         };
         workload.revision = before.revision;
+        workload.is_unmade &= before.is_unmade;
         if given.is_paused {
             (workload.draft, workload.labels) = (before.draft, before.labels);
         }
@@ -323,6 +348,13 @@ impl Builder {
         );
         Err(Problem::new("", message))
     }
+}
+
+/// Whether a Deployment says that it has had a ReplicaSet.
+fn has_revision(object: &apps::v1::Deployment) -> bool {
+    const REVISION: &str = "deployment.kubernetes.io/revision";
+    object.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(REVISION))
+        || object.status.as_ref().is_some_and(|status| status.replicas.is_some_and(|n| n > 0))
 }
 
 /// An update strategy: pods are remade once they are deleted.

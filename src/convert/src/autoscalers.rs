@@ -55,8 +55,8 @@ pub(crate) fn apply(
     symbols: &Symbols,
     warnings: &mut FxIndexSet<String>,
 ) {
-    for Autoscaler { target, .. } in autoscalers.values() {
-        workloads.leave_count(*target);
+    for Autoscaler { target, which, .. } in autoscalers.values() {
+        workloads.leave_count(*target, *which == Replicas::Current);
     }
     for ((_, name), Autoscaler { target, replicas, which }) in autoscalers {
         let before = match which {

@@ -75,8 +75,9 @@ pub struct Builder {
     pub(crate) autoscalers: FxIndexMap<(Sym, Sym), Autoscaler>,
     pub(crate) expansion: Expansion,
     pub(crate) admission: Admission,
-    /// Whether what comes now takes the place of what came before.
+    /// Whether what comes now takes the place of what came before, and whether that is to come.
     pub(crate) is_change: bool,
+    pub(crate) expects_change: bool,
 }
 
 /// How warnings of objects end that were given before.
@@ -89,6 +90,8 @@ pub struct Converted {
     pub cluster: Cluster,
     /// What people should know, a line each, in a fixed order.
     pub warnings: Vec<String>,
+    /// Whether a change ends pods that run.
+    pub ends_pods: bool,
 }
 
 fn problems(kind: &'static str, name: &str, errors: Vec<FieldError>) -> Result<(), ConvertError> {
@@ -102,6 +105,11 @@ fn problems(kind: &'static str, name: &str, errors: Vec<FieldError>) -> Result<(
 // === impl Builder ===
 
 impl Builder {
+    /// A change is to come, so that pods may go. To be called before anything is added.
+    pub fn expect_change(&mut self) {
+        self.expects_change = true;
+    }
+
     /// What comes now is a change of what came before: controllers remake the pods of workloads whose template is another, and
     /// let go of those that are too many.
     pub fn begin_change(&mut self) {
@@ -146,6 +154,7 @@ impl Builder {
             class_catalogues: FxIndexSet::default(),
             autoscalers: FxIndexMap::default(),
             is_change: false,
+            expects_change: false,
             expansion: Expansion::default(),
             admission: Admission::default(),
         }

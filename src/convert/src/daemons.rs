@@ -4,14 +4,17 @@ use std::cmp::Ordering;
 use std::collections::hash_map;
 use std::sync::Arc;
 
-use berth_model::{Cluster, Daemon, Resources};
+use berth_model::{Cluster, Daemon, MemberKind, MemberRun, PodSpec, Requirement, Requirements, Resources, Sym};
 use indexmap::map::Entry;
 use rustc_hash::FxHashMap;
 
+use crate::fate::Fate;
 use crate::maps::{FxIndexMap, FxIndexSet};
+use crate::ownership::{Ownership, Who};
+use crate::place::add_member;
 use crate::pod_record::PodRecord;
 use crate::resolve::Resolver;
-use crate::workloads::{Owner, OwnerKind, WorkloadKind, Workloads};
+use crate::workloads::{Owner, OwnerKind, Workload, WorkloadKind, Workloads};
 
 /// Names that the warning lists.
 const MOST_NAMES: usize = 5;
@@ -147,6 +150,61 @@ pub(crate) fn add_running(
         "{which} {}{rest} {verb} not in the input: each new node keeps room for a pod like the newest that runs",
         listed.join(", ")
     ));
+}
+
+/// The names of the pods of DaemonSets of the input that have no node yet, by the DaemonSet's position among the cluster's
+/// daemons and the node that they are to run on.
+pub(crate) fn waiting(
+    pods: &[PodRecord],
+    fates: &[Fate],
+    (owners, workloads, positions): (&FxIndexSet<Owner>, &Workloads, &FxHashMap<usize, usize>),
+    resolver: &Resolver,
+    cluster: &Cluster,
+) -> FxHashMap<(usize, Sym), Arc<str>> {
+    let mut waiting = FxHashMap::default();
+    let fated = pods.iter().zip(fates);
+    for (pod, _) in fated.filter(|(pod, fate)| **fate == Fate::Gone && pod.node.is_none() && !pod.is_terminating) {
+        let owner = pod.owner.and_then(|owner| owners.get_index(owner as usize));
+        let daemon = owner.and_then(|owner| positions.get(&workloads.root(owner)?));
+        let Some((daemon, draft)) = daemon.zip(resolver.draft(pod.draft)) else { continue };
+        let named = draft.spec.required_terms.iter();
+        for node in named.filter_map(|term| term.get(cluster.well_known.field_name)?.single()) {
+            waiting.entry((*daemon, node)).or_insert_with(|| Arc::clone(&pod.name));
+        }
+    }
+    waiting
+}
+
+/// Adds to what is pending the pods of DaemonSets for which nodes have no room: each may go to its node alone, where pods of
+/// lower priority may give way. One that is not there yet is named after DaemonSet and node.
+pub(crate) fn add_pending(
+    without_room: &[(Sym, usize)],
+    waiting: &FxHashMap<(usize, Sym), Arc<str>>,
+    (workloads, positions): (&Workloads, &FxHashMap<usize, usize>),
+    ownership: &mut Ownership,
+    cluster: &mut Cluster,
+) {
+    if without_room.is_empty() {
+        return;
+    }
+    let by_position: FxHashMap<usize, usize> = positions.iter().map(|(index, position)| (*position, *index)).collect();
+    for &(node, position) in without_room {
+        let workload = by_position.get(&position).and_then(|index| workloads.get(*index));
+        let spec = cluster.daemons.get(position).and_then(|daemon| cluster.spec(daemon.spec));
+        let Some((workload, spec)) = workload.zip(spec.cloned()) else { continue };
+        let named = || format!("{}-{}", cluster.symbols.text(workload.name), cluster.symbols.text(node)).into();
+        let name: Arc<str> = waiting.get(&(position, node)).map_or_else(named, Arc::clone);
+        let mut term = Requirements::new();
+        term.add(cluster.well_known.field_name, Requirement::value(node), &cluster.symbols);
+        // As the controller writes it, in place of what the template requires.
+        let spec = cluster.intern_spec(PodSpec { required_terms: vec![term], ..spec });
+        let &Workload { namespace, labels, references, .. } = workload;
+        let who = Who { namespace, name: &name, uid: None, labels, references };
+        let labels = ownership.labels_for(who, cluster);
+        let spec = ownership.spec_for(spec, who, cluster);
+        let run = MemberRun { name: Arc::clone(&name), numbers: None };
+        add_member(MemberKind::Pod, namespace, spec, labels, run, cluster);
+    }
 }
 
 /// By creation, then by name; one that does not say when it was created is the oldest.

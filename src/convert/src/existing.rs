@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use berth_model::{
-    BoundPod, Cluster, Cordon, Holding, Node, NodePool, Phase, PodSpec, ReservationId, SlotId, SpecId, Sym, Symbols,
-    Units, first_untolerated,
+    BoundPod, Cluster, Cordon, Effect, Holding, Node, NodePool, Phase, PodSpec, ReservationId, SlotId, SpecId, Sym,
+    Symbols, Taint, Units, first_untolerated,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -173,6 +173,11 @@ impl ExistingNodes {
         node.free = free;
     }
 
+    /// The node at a position.
+    pub(crate) fn node(&self, position: usize) -> Option<&Node> {
+        self.nodes.get(position)
+    }
+
     /// The position of a node that is capacity.
     pub(crate) fn position(&self, name: Sym) -> Option<usize> {
         self.positions.get(&name).copied()
@@ -288,14 +293,25 @@ pub(crate) fn settle_holdings<'r>(
 }
 
 /// Keeps room for daemons to come, counts what pools use, and hands nodes and pools to the cluster. Daemons beyond the
-/// first `n_given` are known by their pods alone: where none runs, none is to come.
-pub(crate) fn finish(existing: &mut ExistingNodes, n_given: usize, mut pools: Vec<NodePool>, cluster: &mut Cluster) {
+/// first `n_given` are known by their pods alone: where none runs, none is to come. Where `is_planned`, no room is kept for
+/// those that have none: returned are the node and the daemon's position, by node.
+pub(crate) fn finish(
+    existing: &mut ExistingNodes,
+    (n_given, is_planned): (usize, bool),
+    mut pools: Vec<NodePool>,
+    cluster: &mut Cluster,
+) -> Vec<(Sym, usize)> {
+    let mut without_room = Vec::new();
     for (node, on) in existing.nodes.iter_mut().zip(&existing.daemons_on) {
         for (position, daemon) in cluster.daemons.iter().enumerate().take(n_given) {
             let spec = cluster.spec(daemon.spec);
-            if let Some(spec) = spec.filter(|_| !on.contains_key(&position))
-                && runs_on(spec, node, &cluster.symbols)
-            {
+            let Some(spec) = spec.filter(|_| !on.contains_key(&position)) else { continue };
+            if !runs_on(spec, node, &cluster.symbols) {
+                continue;
+            }
+            if is_planned && !spec.requests.fits(&node.free) {
+                without_room.push((node.name, position));
+            } else {
                 node.free.subtract(&spec.requests);
             }
         }
@@ -305,15 +321,26 @@ pub(crate) fn finish(existing: &mut ExistingNodes, n_given: usize, mut pools: Ve
     }
     cluster.nodes = std::mem::take(&mut existing.nodes);
     cluster.node_pools = pools.into();
+    without_room
 }
 
 /// Whether a DaemonSet would run on the node.
-fn runs_on(spec: &PodSpec, node: &Node, symbols: &Symbols) -> bool {
+pub(crate) fn runs_on(spec: &PodSpec, node: &Node, symbols: &Symbols) -> bool {
+    selects(spec, node, symbols) && first_untolerated(&node.taints, &spec.tolerations, false, symbols).is_none()
+}
+
+/// Whether a DaemonSet leaves a pod on the node that runs there.
+pub(crate) fn keeps_on(spec: &PodSpec, node: &Node, symbols: &Symbols) -> bool {
+    let mut evicting = node.taints.iter().filter(|taint| taint.effect == Effect::NoExecute);
+    let tolerates = |taint: &Taint| spec.tolerations.iter().any(|toleration| toleration.tolerates(taint, symbols));
+    selects(spec, node, symbols) && evicting.all(tolerates)
+}
+
+fn selects(spec: &PodSpec, node: &Node, symbols: &Symbols) -> bool {
     let label = |key| node.labels.get(key);
     let terms = &spec.required_terms;
     node.may_satisfy(&spec.node_selector, symbols, label)
         && (terms.is_empty() || terms.iter().any(|term| node.may_satisfy(term, symbols, label)))
-        && first_untolerated(&node.taints, &spec.tolerations, false, symbols).is_none()
 }
 
 /// A node counts against its pool's limits.

@@ -28,7 +28,7 @@ use crate::reservation::ReservationRecord;
 use crate::resolve::Resolver;
 use crate::stand_ins::{add_reservations, sorted, valid_seconds};
 use crate::terms::node_key;
-use crate::workloads::{Autoscaler, Workloads};
+use crate::workloads::{Owner, Workloads};
 use crate::{ConvertError, autoscalers, budgets, daemons, overlay, pool, rollout, units};
 
 /// Volumes are wanted of a class that nobody named.
@@ -41,14 +41,20 @@ impl Builder {
     /// # Errors
     /// None today; what is wrong with an object is said when it is added.
     pub fn finish(self) -> Result<Converted, ConvertError> {
-        Ok(self.finish_live()?.into_converted())
+        let (live, ends_pods) = self.convert()?;
+        Ok(Converted { ends_pods, ..live.into_converted() })
     }
 
     /// What all the objects mean together, so that single pods may come and go.
     ///
     /// # Errors
     /// None today; what is wrong with an object is said when it is added.
-    pub fn finish_live(mut self) -> Result<Live, ConvertError> {
+    pub fn finish_live(self) -> Result<Live, ConvertError> {
+        Ok(self.convert()?.0)
+    }
+
+    /// The cluster, and whether a change ends pods that run.
+    fn convert(mut self) -> Result<(Live, bool), ConvertError> {
         self.cluster.namespaces = self.take_namespaces().into();
         let budgets = std::mem::take(&mut self.budgets);
         let uncounted = budgets.keys().enumerate().filter_map(|(at, id)| Some((at, self.uncounted.remove(id)?)));
@@ -64,7 +70,11 @@ impl Builder {
 
         // The order of documents decides nothing.
         self.workloads.sort(&cluster.symbols);
-        settle_workloads(&self.autoscalers, &mut self.workloads, &cluster, &mut warnings);
+        settle_workloads(&mut self.workloads, &cluster, &mut warnings);
+        if self.expansion == Expansion::Workloads {
+            leave_out_unmade((&self.pods, &self.owners), &mut self.workloads, &cluster, &mut warnings);
+        }
+        autoscalers::apply(&self.autoscalers, &mut self.workloads, &cluster.symbols, &mut warnings);
         let images = image_names(&self.drafts, &self.nodes);
         let drivers = count_drivers(&self.attach_limits);
         let parts = Parts { attach_limits: self.attach_limits, units: units::together(self.topologies, self.devices) };
@@ -77,8 +87,15 @@ impl Builder {
         let mut existing = ExistingNodes::new(nodes, claims, &links, &site, parts, &mut cluster, &mut warnings);
         sort_by_age(&mut self.pods, &cluster);
         let mut fates = fates(&self.pods, &self.owners, &self.workloads, &existing, self.expansion);
-        let given = (&self.pods[..], &self.owners, &self.workloads, &self.drafts);
-        rollout::end(given, &mut fates, &mut self.admission, (&mut cluster, &mut warnings));
+        let given = rollout::Given {
+            pods: &self.pods,
+            owners: &self.owners,
+            workloads: &self.workloads,
+            drafts: &self.drafts,
+            existing: &existing,
+            now: self.options.now,
+        };
+        let ends_pods = rollout::end(&given, &mut fates, &mut self.admission, (&mut cluster, &mut warnings));
         let operating = operating(&mut self.pods, &mut fates, &self.drafts);
         let children = children(&self.pods, &fates, &self.owners, &self.workloads, &existing);
         let asking = (&mut self.pods[..], &mut fates[..], &mut self.workloads, &mut self.drafts);
@@ -115,6 +132,8 @@ impl Builder {
                 pods.map(|(pod, fate)| Known::of(pod, *fate, &resolver, who, &mut cluster)).collect()
             }
         };
+        let waiting =
+            daemons::waiting(&self.pods, &fates, (&self.owners, &self.workloads, &daemons), &resolver, &cluster);
         let pods = self.pods.into_iter().zip(fates);
         let daemon_of = |owner: u32| {
             let owner = self.owners.get_index(owner as usize)?;
@@ -143,10 +162,12 @@ impl Builder {
         cluster.rules = rules(&self.options.reservations, &cluster);
         let pools = self.pools.into_values().map(|record| record.pool).collect();
         let pools = settle_pools(pools, self.expansion, &self.class_catalogues, &mut cluster, &mut warnings);
-        existing::finish(&mut existing, n_given_daemons, pools, &mut cluster);
-        if self.expansion == Expansion::Workloads {
+        let is_planned = self.expansion == Expansion::Workloads;
+        let without_room = existing::finish(&mut existing, (n_given_daemons, is_planned), pools, &mut cluster);
+        if is_planned {
             budgets::count(&uncounted, &mut cluster);
         }
+        daemons::add_pending(&without_room, &waiting, (&self.workloads, &daemons), &mut ownership, &mut cluster);
         let mut reader = Builder::new(self.options);
         reader.expansion = self.expansion;
         reader.memo = self.memo;
@@ -166,7 +187,7 @@ impl Builder {
             resolver,
             ownership,
         };
-        Ok(Live::new(cluster, reader, rooms, (warnings, valid), known.into_iter().zip(places)))
+        Ok((Live::new(cluster, reader, rooms, (warnings, valid), known.into_iter().zip(places)), ends_pods))
     }
 }
 
@@ -247,14 +268,8 @@ fn sort_by_age(pods: &mut [PodRecord], cluster: &Cluster) {
     });
 }
 
-/// How many pods workloads want, and whose they are.
-fn settle_workloads(
-    autoscalers: &FxIndexMap<(Sym, Sym), Autoscaler>,
-    workloads: &mut Workloads,
-    cluster: &Cluster,
-    warnings: &mut FxIndexSet<String>,
-) {
-    autoscalers::apply(autoscalers, workloads, &cluster.symbols, warnings);
+/// Whose workloads are.
+fn settle_workloads(workloads: &mut Workloads, cluster: &Cluster, warnings: &mut FxIndexSet<String>) {
     for index in workloads.settle() {
         let Some(workload) = workloads.get(index) else { continue };
         let text = |sym| cluster.symbols.text(sym);
@@ -263,6 +278,30 @@ fn settle_workloads(
             workload.kind.name(),
             text(workload.namespace),
             text(workload.name)
+        ));
+    }
+}
+
+/// A Deployment that is paused before it has a ReplicaSet gets no pods.
+fn leave_out_unmade(
+    (pods, owners): (&[PodRecord], &FxIndexSet<Owner>),
+    workloads: &mut Workloads,
+    cluster: &Cluster,
+    warnings: &mut FxIndexSet<String>,
+) {
+    let unmade = workloads.unmade();
+    if unmade.is_empty() {
+        return;
+    }
+    let owner = |pod: &PodRecord| workloads.root(owners.get_index(pod.owner? as usize)?);
+    let with_pods: FxHashSet<usize> = pods.iter().filter_map(owner).collect();
+    for index in unmade.into_iter().filter(|index| !with_pods.contains(index)) {
+        workloads.want_none(index);
+        let Some(workload) = workloads.get(index) else { continue };
+        let text = |sym| cluster.symbols.text(sym);
+        let name = format!("{}/{}", text(workload.namespace), text(workload.name));
+        warnings.insert(format!(
+            "Deployment {name}: it is paused and has no ReplicaSet: nothing makes its pods until it goes on"
         ));
     }
 }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use berth_model::{Assigned, LabelsId, Reservation as Held, Sym};
+use berth_surplus::{DELETION_COST, Phase, Standing, deletion_cost};
 use jiff::Timestamp;
 use k8s_openapi::api::core;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
@@ -31,6 +32,8 @@ pub(crate) struct PodRecord {
     pub(crate) started: i64,
     /// When it was created, in nanoseconds since 1970; `i64::MAX` if that is not said.
     pub(crate) created: i64,
+    /// What decides when a change lets it go, where a change is expected.
+    pub(crate) standing: Option<Box<Standing>>,
     /// The name of the Reservation that it draws from, and its uid.
     pub(crate) draws_from: Option<(Sym, Option<Sym>)>,
     /// Index of its owner references.
@@ -93,6 +96,25 @@ impl<'p> PodParts<'p> {
             status: status.as_ref(),
             started: status.as_ref().and_then(|status| status.start_time.as_ref()).map(|time| time.0),
             shared: None,
+        }
+    }
+
+    /// What decides when its workload gives it up.
+    pub(crate) fn standing(&self) -> Standing {
+        let conditions = self.status.and_then(|status| status.conditions.as_ref()).into_iter().flatten();
+        let mut ready = conditions.filter(|condition| condition.type_ == "Ready" && condition.status == "True");
+        let ready = ready.next();
+        let containers = self.status.and_then(|status| status.container_statuses.as_ref()).into_iter().flatten();
+        let restarts = containers.map(|container| u32::try_from(container.restart_count).unwrap_or(0)).max();
+        let cost = self.metadata.annotations.as_ref().and_then(|all| all.get(DELETION_COST));
+        let since = ready.and_then(|ready| ready.last_transition_time.as_ref()).map(|time| time.0);
+        Standing {
+            is_bound: self.node.is_some_and(|name| !name.is_empty()),
+            phase: Phase::of(self.status.and_then(|status| status.phase.as_deref())),
+            is_ready: ready.is_some(),
+            cost: deletion_cost(cost.map(String::as_str)),
+            restarts: restarts.unwrap_or(0),
+            since: since.or(self.created),
         }
     }
 

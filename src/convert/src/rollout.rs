@@ -1,17 +1,38 @@
 //! What a change of a workload does to the pods that it has.
 
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use berth_model::{Cluster, Images, PodSpec, Sym};
+use berth_surplus::Standing;
+use jiff::Timestamp;
 use rustc_hash::FxHashMap;
 
 use crate::admission::Admission;
 use crate::draft::{Draft, Drafts};
+use crate::existing::{ExistingNodes, keeps_on, runs_on};
 use crate::fate::Fate;
 use crate::maps::FxIndexSet;
 use crate::pod_record::PodRecord;
-use crate::workloads::{Owner, Rollout, Workload, WorkloadKind, Workloads};
+use crate::workloads::{Owner, Rollout, Sheds, ToldBy, Workload, WorkloadKind, Workloads};
+
+/// What there is before the change.
+pub(crate) struct Given<'a> {
+    pub(crate) pods: &'a [PodRecord],
+    pub(crate) owners: &'a FxIndexSet<Owner>,
+    pub(crate) workloads: &'a Workloads,
+    pub(crate) drafts: &'a Drafts,
+    pub(crate) existing: &'a ExistingNodes,
+    /// When pods go.
+    pub(crate) now: Option<Timestamp>,
+}
+
+/// The pods of a workload that a change ends.
+#[derive(Debug, Default)]
+struct Ended {
+    pods: Vec<usize>,
+    /// How many others take their place.
+    n_anew: usize,
+}
 
 /// Whether pods of two templates may go to the same places. Their images decide nothing but preferences.
 pub(crate) fn are_placed_alike(drafts: &Drafts, a: u32, b: u32) -> bool {
@@ -23,17 +44,18 @@ pub(crate) fn are_placed_alike(drafts: &Drafts, a: u32, b: u32) -> bool {
 }
 
 /// Ends the pods that changes remake, so that they are planned anew, and those that are too many; says how many of which
-/// workload. Quotas get back what these pods used.
+/// workload, and whether there are any. Quotas get back what these pods used.
 pub(crate) fn end(
-    (pods, owners, workloads, drafts): (&[PodRecord], &FxIndexSet<Owner>, &Workloads, &Drafts),
+    given: &Given<'_>,
     fates: &mut [Fate],
     admission: &mut Admission,
     (cluster, warnings): (&mut Cluster, &mut FxIndexSet<String>),
-) {
+) -> bool {
+    let &Given { pods, owners, workloads, .. } = given;
     if workloads.iter().all(|workload| workload.rollout == Rollout::default()) {
-        return;
+        return false;
     }
-    let mut ended = Vec::new();
+    let mut all_ended = Vec::new();
     let roots: Vec<Option<usize>> = owners.iter().map(|owner| workloads.root(owner)).collect();
     let mut members: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for (at, (pod, fate)) in pods.iter().zip(&*fates).enumerate() {
@@ -45,74 +67,155 @@ pub(crate) fn end(
     let revision_key = cluster.symbols.intern("controller-revision-hash");
     for (root, members) in members {
         let Some(workload) = workloads.get(root) else { continue };
-        // By template of a ReplicaSet: whether its pods are placed as this workload's.
-        let mut alike: FxHashMap<u32, bool> = FxHashMap::default();
-        let is_from = |pod: &PodRecord, from: u32| from == 0 || ordinal(pod).is_some_and(|number| number >= from);
-        let mut is_remade = |pod: &PodRecord| {
-            let set = pod.owner.and_then(|owner| workloads.get(workloads.find(owners.get_index(owner as usize)?)?));
-            if let Some(set) = set.filter(|set| workload.rollout.by_sets && set.kind == WorkloadKind::ReplicaSet) {
-                let is_alike = || are_placed_alike(drafts, set.draft, workload.draft);
-                return !*alike.entry(set.draft).or_insert_with(is_alike);
-            }
-            let labels = || cluster.labels(pod.labels)?.get(revision_key);
-            let is_old = |(revision, from)| is_from(pod, from) && labels().is_some_and(|own| own != revision);
-            workload.rollout.remakes_from.is_some_and(|from| is_from(pod, from))
-                || workload.rollout.revision.is_some_and(is_old)
+        let (remade, kept) = given.split(workload, members, revision_key, cluster);
+        let ended = match workload.kind {
+            WorkloadKind::DaemonSet => given.of_daemon(workload, &remade, &kept, fates, cluster),
+            _ => given.of_count(workload, remade, kept),
         };
-        let (remade, kept): (Vec<usize>, Vec<usize>) =
-            members.into_iter().partition(|at| pods.get(*at).is_some_and(&mut is_remade));
-        let n_kept = kept.len();
-        let surplus = if workload.rollout.sheds { surplus(workload, kept, pods) } else { Vec::new() };
-        for at in remade.iter().chain(&surplus) {
+        for at in &ended.pods {
             fates.get_mut(*at).into_iter().for_each(|fate| *fate = Fate::Gone);
         }
-        ended.extend(remade.iter().chain(&surplus).copied());
-        let wanted = match workload.kind {
-            WorkloadKind::DaemonSet => remade.len(),
-            _ => usize::try_from(workload.wants).unwrap_or(usize::MAX).saturating_sub(n_kept - surplus.len()),
-        };
-        let n_anew = remade.len().min(wanted);
-        let n_gone = surplus.len() + remade.len() - n_anew;
-        let text = |sym| cluster.symbols.text(sym);
-        let whose = format!("{} {}/{}", workload.kind.name(), text(workload.namespace), text(workload.name));
-        if n_anew > 0 {
-            warnings.insert(format!(
-                "{whose}: the change makes {n_anew} of its pods anew: its template asks nodes for something else"
-            ));
-        }
-        if n_gone > 0 {
-            warnings.insert(format!("{whose}: the change lets {n_gone} of its pods go"));
-        }
+        tell(workload, &ended, cluster, warnings);
+        all_ended.extend(ended.pods);
     }
-    admission.give_back(ended.into_iter().filter_map(|at| pods.get(at)), drafts, cluster);
+    let ends_pods = !all_ended.is_empty();
+    admission.give_back(all_ended.into_iter().filter_map(|at| pods.get(at)), given.drafts, cluster);
+    ends_pods
 }
 
-/// Those that are more than a workload wants: of a StatefulSet by ordinal, else those that do not run yet first, then those
-/// that share a node with most others, then the youngest.
-fn surplus(workload: &Workload, mut kept: Vec<usize>, pods: &[PodRecord]) -> Vec<usize> {
-    match workload.kind {
-        WorkloadKind::DaemonSet => Vec::new(),
-        WorkloadKind::StatefulSet => {
-            let wanted = workload.first..workload.first.saturating_add(workload.wants);
-            kept.retain(|at| pods.get(*at).and_then(ordinal).is_some_and(|number| !wanted.contains(&number)));
-            kept
-        }
-        _ => {
-            let node = |at: &usize| pods.get(*at).and_then(|pod| pod.node);
-            let mut beside: BTreeMap<Option<Sym>, usize> = BTreeMap::new();
-            for at in &kept {
-                *beside.entry(node(at)).or_default() += 1;
-            }
-            kept.sort_by_key(|at| {
-                let rank = Reverse(beside.get(&node(at)).copied());
-                let pod = pods.get(*at);
-                pod.map(|pod| (pod.node.is_some(), rank, Reverse(pod.started.max(pod.created)), &pod.name))
-            });
-            let count = kept.len().saturating_sub(usize::try_from(workload.wants).unwrap_or(usize::MAX));
-            kept.truncate(count);
-            kept
-        }
+fn tell(workload: &Workload, ended: &Ended, cluster: &Cluster, warnings: &mut FxIndexSet<String>) {
+    let text = |sym| cluster.symbols.text(sym);
+    let whose = format!("{} {}/{}", workload.kind.name(), text(workload.namespace), text(workload.name));
+    let n_anew = ended.n_anew;
+    if n_anew > 0 {
+        warnings.insert(format!(
+            "{whose}: the change makes {n_anew} of its pods anew: its template asks nodes for something else"
+        ));
     }
+    let n_gone = ended.pods.len() - n_anew.min(ended.pods.len());
+    if n_gone > 0 {
+        let scaled = match workload.rollout.sheds {
+            Sheds::UntilScaled => "; its HorizontalPodAutoscaler may add some again",
+            Sheds::No | Sheds::Yes => "",
+        };
+        warnings.insert(format!("{whose}: the change lets {n_gone} of its pods go{scaled}"));
+    }
+}
+
+// === impl Given ===
+
+impl Given<'_> {
+    /// Which of a workload's pods are of another template than it has after the change, as far as the change remakes them.
+    fn split(
+        &self,
+        workload: &Workload,
+        members: Vec<usize>,
+        revision_key: Sym,
+        cluster: &Cluster,
+    ) -> (Vec<usize>, Vec<usize>) {
+        // By template of a ReplicaSet: whether its pods are placed as this workload's.
+        let mut alike: FxHashMap<u32, bool> = FxHashMap::default();
+        let mut is_remade = |pod: &PodRecord| {
+            let is_within = |from: u32| from == 0 || ordinal(pod).is_some_and(|number| number >= from);
+            let is_changed = workload.rollout.remakes_from.is_some_and(is_within);
+            match workload.rollout.told_by {
+                None => is_changed,
+                Some(ToldBy::Sets) => match self.set_of(pod) {
+                    Some(set) => {
+                        let is_alike = || are_placed_alike(self.drafts, set.draft, workload.draft);
+                        !*alike.entry(set.draft).or_insert_with(is_alike)
+                    }
+                    None => is_changed,
+                },
+                Some(ToldBy::Revision(revision, (from, until))) => {
+                    let is_old = || cluster.labels(pod.labels)?.get(revision_key).map(|own| own != revision);
+                    let is_held = || is_within(from) && ordinal(pod).is_none_or(|number| number < until);
+                    is_changed || is_held() && is_old() == Some(true)
+                }
+                Some(ToldBy::Requests) => is_changed || self.requests_otherwise(pod, workload),
+            }
+        };
+        members.into_iter().partition(|at| self.pods.get(*at).is_some_and(&mut is_remade))
+    }
+
+    fn set_of(&self, pod: &PodRecord) -> Option<&Workload> {
+        let set = self.workloads.get(self.workloads.find(self.owners.get_index(pod.owner? as usize)?)?)?;
+        (set.kind == WorkloadKind::ReplicaSet).then_some(set)
+    }
+
+    /// Whether a pod requests something else of what the template requests. What admission adds is in the pod alone.
+    fn requests_otherwise(&self, pod: &PodRecord, workload: &Workload) -> bool {
+        let draft = |at: u32| self.drafts.get_index(at as usize);
+        draft(pod.draft).zip(draft(workload.draft)).is_some_and(|(own, template)| {
+            let mut asked = template.spec.requests.iter();
+            asked.any(|(resource, amount)| own.spec.requests.get(resource) != amount)
+        })
+    }
+
+    /// Of a DaemonSet: another pod comes where the template lets it, and none stays where it does not.
+    fn of_daemon(
+        &self,
+        workload: &Workload,
+        remade: &[usize],
+        kept: &[usize],
+        fates: &[Fate],
+        cluster: &Cluster,
+    ) -> Ended {
+        let mut ended = Ended::default();
+        let Some(Draft { spec, .. }) = self.drafts.get_index(workload.draft as usize) else { return ended };
+        let node_of = |at: usize| match fates.get(at) {
+            Some(Fate::Bound(position)) => self.existing.node(*position),
+            _ => None,
+        };
+        for &at in remade {
+            let comes = node_of(at).is_none_or(|node| runs_on(spec, node, &cluster.symbols));
+            ended.n_anew += usize::from(comes);
+            ended.pods.push(at);
+        }
+        if workload.rollout.sheds != Sheds::No {
+            let goes = |at: &usize| node_of(*at).is_some_and(|node| !keeps_on(spec, node, &cluster.symbols));
+            ended.pods.extend(kept.iter().copied().filter(goes));
+        }
+        ended
+    }
+
+    /// Of a workload that wants so many pods: others take the place of those that are remade, as far as it wants them.
+    fn of_count(&self, workload: &Workload, remade: Vec<usize>, kept: Vec<usize>) -> Ended {
+        let n_kept = kept.len();
+        let surplus =
+            if workload.rollout.sheds == Sheds::No { Vec::new() } else { surplus(workload, kept, self.pods, self.now) };
+        let wanted = usize::try_from(workload.wants).unwrap_or(usize::MAX).saturating_sub(n_kept - surplus.len());
+        let n_anew = remade.len().min(wanted);
+        Ended { pods: remade.into_iter().chain(surplus).collect(), n_anew }
+    }
+}
+
+/// Those that are more than a workload wants: of a StatefulSet by ordinal, else those that its controller lets go first.
+fn surplus(workload: &Workload, mut kept: Vec<usize>, pods: &[PodRecord], now: Option<Timestamp>) -> Vec<usize> {
+    if workload.kind == WorkloadKind::StatefulSet {
+        let wanted = workload.first..workload.first.saturating_add(workload.wants);
+        kept.retain(|at| pods.get(*at).and_then(ordinal).is_some_and(|number| !wanted.contains(&number)));
+        return kept;
+    }
+    let is_job = workload.kind == WorkloadKind::Job;
+    let mut beside: FxHashMap<Sym, usize> = FxHashMap::default();
+    for node in kept.iter().filter_map(|at| pods.get(*at)?.node) {
+        *beside.entry(node).or_default() += 1;
+    }
+    kept.sort_by_cached_key(|at| {
+        let pod = pods.get(*at)?;
+        let beside = pod.node.and_then(|node| beside.get(&node)).copied().unwrap_or(0);
+        let standing = pod.standing.as_deref().copied().unwrap_or_default();
+        // A Job's pods cost the same, wherever they are.
+        let rank = match is_job {
+            true => Standing { cost: 0, ..standing }.rank(0, None),
+            false => standing.rank(beside, now),
+        };
+        Some((rank, pod.uid.clone(), &pod.name))
+    });
+    let count = kept.len().saturating_sub(usize::try_from(workload.wants).unwrap_or(usize::MAX));
+    kept.truncate(count);
+    kept
 }
 
 /// The number at the end of a pod's name.

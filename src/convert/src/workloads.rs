@@ -36,12 +36,33 @@ pub(crate) struct Autoscaler {
 pub(crate) struct Rollout {
     /// From this ordinal on pods are remade, as the template places them otherwise than before.
     pub(crate) remakes_from: Option<u32>,
-    /// Whether those are remade whose ReplicaSet places them otherwise, where that is known.
-    pub(crate) by_sets: bool,
-    /// From this ordinal on pods of another revision than this one are remade.
-    pub(crate) revision: Option<(Sym, u32)>,
+    /// What tells which others are remade, or stay though the template is another.
+    pub(crate) told_by: Option<ToldBy>,
     /// Whether those go that are more than it wants.
-    pub(crate) sheds: bool,
+    pub(crate) sheds: Sheds,
+}
+
+/// What tells from which template a pod is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ToldBy {
+    /// Its ReplicaSet, where that is known.
+    Sets,
+    /// Its label: it is of another revision than this one if its ordinal is of this range.
+    Revision(Sym, (u32, u32)),
+    /// What it requests: a DaemonSet that remade no pods, and does now.
+    Requests,
+}
+
+/// Whether pods go that are more than a workload wants, and may come again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Sheds {
+    /// They stay.
+    #[default]
+    No,
+    /// They go.
+    Yes,
+    /// They go, but an autoscaler may want some again.
+    UntilScaled,
 }
 
 /// The kind of a controller.
@@ -95,6 +116,10 @@ pub(crate) struct Workload {
     pub(crate) waits_for_terminating: bool,
     /// The revision of its template, of a StatefulSet that says so.
     pub(crate) revision: Option<Sym>,
+    /// From which ordinal on its controller remakes pods when the template changes; `None` where it does not by itself.
+    pub(crate) remakes_from: Option<u32>,
+    /// Whether nothing says that its controller has made anything for its pods, and it will not, as it is paused.
+    pub(crate) is_unmade: bool,
     /// Which of its pods a change ends.
     pub(crate) rollout: Rollout,
 }
@@ -291,10 +316,12 @@ impl Workloads {
         Some(std::mem::replace(&mut workload.wants, least))
     }
 
-    /// Its autoscaler says how many pods a workload has, and not a change of it.
-    pub(crate) fn leave_count(&mut self, id: (WorkloadKind, Sym, Sym)) {
-        if let Some(workload) = self.list.get_mut(&id) {
-            workload.rollout.sheds = false;
+    /// An autoscaler says how many pods a workload has, beside a change of it: they go until it is asked, or stay where it
+    /// is not. One that wants none is not scaled.
+    pub(crate) fn leave_count(&mut self, id: (WorkloadKind, Sym, Sym), is_asked: bool) {
+        let workload = self.list.get_mut(&id);
+        if let Some(workload) = workload.filter(|known| known.wants > 0 && known.rollout.sheds == Sheds::Yes) {
+            workload.rollout.sheds = if is_asked { Sheds::UntilScaled } else { Sheds::No };
         }
     }
 
@@ -333,6 +360,15 @@ impl Workloads {
         if let Some(index) = self.list.get_index_of(&id) {
             self.want_none(index);
         }
+    }
+
+    /// Those of which nothing says that anything has been made, and that own nothing of the input.
+    pub(crate) fn unmade(&self) -> Vec<usize> {
+        let is_unmade = |(index, workload): (usize, &Workload)| {
+            let is_unmade = workload.is_unmade && workload.wants > 0 && !self.above.contains(&Some(index));
+            is_unmade.then_some(index)
+        };
+        self.list.values().enumerate().filter_map(is_unmade).collect()
     }
 
     fn above(&self, index: usize) -> Option<usize> {

@@ -94,14 +94,16 @@ impl Live {
         self.catalogue = Some(Arc::new(catalogue));
     }
 
-    /// What would be disrupted at the time of a plan, and what would come of removing a node: as far as that was asked.
+    /// What would be disrupted at the time of a plan, and what would come of removing a node: as far as that was
+    /// asked. Pods that a change ends are told to count.
     pub(crate) fn ask(
         self,
         options: &Options,
         now: Timestamp,
+        ends_pods: bool,
         warnings: &mut Vec<String>,
     ) -> Result<(Option<Disruption>, Option<Removal>), PlanError> {
-        let (has_workloads, is_change) = (self.has_workloads, self.is_change);
+        let has_workloads = self.has_workloads;
         let mut state = self.state(options, now, warnings);
         let disrupting = berth_disruption::Options {
             decisions: berth_decisions::Options {
@@ -128,7 +130,7 @@ impl Live {
             let text = "--disrupt looks at pods that exist: those that workloads would make are planned beside it";
             warnings.push(text.to_owned());
         }
-        if is_change {
+        if ends_pods {
             let text =
                 "--disrupt looks at pods as they run: those that the change remakes or lets go count as they are";
             warnings.push(text.to_owned());

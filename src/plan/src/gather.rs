@@ -104,6 +104,8 @@ impl Gatherer {
 
     /// Keeps what has been given apart from the change that is to come. To be called before anything is added.
     pub(crate) fn expect_change(&mut self, options: &Options) {
+        self.builder.expect_change();
+        self.scratch.iter_mut().for_each(Builder::expect_change);
         self.before = Some(Builder::new(options.gates.clone()));
     }
 
@@ -195,7 +197,7 @@ impl Gatherer {
         let (kustomizations, foreign): (Vec<_>, Vec<_>) =
             summary.foreign.iter().partition(|file| berth_manifests::is_kustomization(Path::new(file)));
         if let Some(first) = kustomizations.first() {
-            self.notes.push(skipped::kustomization(first));
+            self.notes.push(skipped::kustomization(first, self.is_change));
         }
         let listed: Vec<_> = foreign.iter().take(LISTED_FILES).map(|file| file.as_str()).collect();
         if !listed.is_empty() {
@@ -205,7 +207,11 @@ impl Gatherer {
             };
             self.notes.push(format!("passed over, since they hold no Kubernetes objects: {}{rest}", listed.join(", ")));
         }
-        for (kind, count) in &summary.skipped {
+        let is_of_change = |kind: &(String, String)| self.is_change && skipped::is_kustomization(kind);
+        if summary.skipped.keys().any(is_of_change) {
+            self.notes.push(skipped::kustomization("a Kustomization", true));
+        }
+        for (kind, count) in summary.skipped.iter().filter(|(kind, _)| !is_of_change(kind)) {
             *self.skipped.entry(kind.clone()).or_default() += count;
         }
         Ok(())

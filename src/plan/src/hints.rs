@@ -47,10 +47,24 @@ pub(crate) fn add(solution: &mut Solution, specs: &[Option<SpecId>], cluster: &C
         left.reasons.extend(reached.into_iter().take(MOST_HINTS));
         left.reasons.extend(of_pools.into_iter().take(MOST_HINTS));
         let spec = spec.and_then(|spec| cluster.spec(spec));
+        if let Some(node) = spec.and_then(|spec| only_node(spec, cluster)) {
+            // No new node is that one, so what NodePools say says nothing.
+            left.reasons.retain(|refusal| !refusal.reason.starts_with("NodePool "));
+            let reason = format!("only node {} may take it", cluster.symbols.text(node));
+            left.reasons.push(Refusal { reason, count: 0 });
+        }
         let Some(spec) = spec.filter(|spec| spec.refusal.is_none()) else { continue };
         let known = known.get_or_insert_with(|| Known::of(cluster, gates));
         let hints = known.hints(spec).into_iter().take(MOST_HINTS);
         left.reasons.extend(hints.map(|reason| Refusal { reason, count: 0 }));
+    }
+}
+
+/// The node that alone may take a pod, where it names one, as those of DaemonSets do.
+fn only_node(spec: &PodSpec, cluster: &Cluster) -> Option<Sym> {
+    match &*spec.required_terms {
+        [term] => term.get(cluster.well_known.field_name)?.single(),
+        _ => None,
     }
 }
 

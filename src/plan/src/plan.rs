@@ -221,7 +221,7 @@ impl Plan {
             .chain(unknown_values(&cluster, &options.max_shares));
         let (node_cost, mut warnings) = (options.node_cost, warnings.collect::<Vec<String>>());
         let (disruption, removal) = match live {
-            Some(live) => live.ask(options, now, &mut warnings)?,
+            Some(live) => live.ask(options, now, converted.ends_pods, &mut warnings)?,
             None => (None, None),
         };
         Ok(Plan {

@@ -84,8 +84,8 @@ pub(crate) fn notes(skipped: &BTreeMap<(String, String), u64>) -> Vec<String> {
         .partition(|((group, kind), _)| makes_pods(group, kind));
     let others: Vec<_> = others.into_iter().filter(|((group, _), _)| !QUIET.contains(&group.as_str())).collect();
     let mut notes = Vec::new();
-    if skipped.keys().any(|(group, kind)| group == "kustomize.config.k8s.io" && kind == "Kustomization") {
-        notes.push(kustomization("a Kustomization"));
+    if skipped.keys().any(is_kustomization) {
+        notes.push(kustomization("a Kustomization", false));
     }
     if let Some(list) = list(&makers) {
         notes.push(format!("the pods of {list} are not in the plan: a controller makes them; plan what it makes"));
@@ -96,9 +96,19 @@ pub(crate) fn notes(skipped: &BTreeMap<(String, String), u64>) -> Vec<String> {
     notes
 }
 
-/// What is said of what only kustomize reads.
-pub(crate) fn kustomization(which: &str) -> String {
-    format!("{which} is not built, and what it changes is not in the plan: give its folder with -k")
+/// What is said of what only kustomize reads. `-k` gives what there is, not a change of it.
+pub(crate) fn kustomization(which: &str, is_of_change: bool) -> String {
+    let how = if is_of_change {
+        "build it first, as kubectl kustomize FOLDER | berth plan … --diff - does (-k builds what there is before the change)"
+    } else {
+        "give its folder with -k"
+    };
+    format!("{which} is not built, and what it changes is not in the plan: {how}")
+}
+
+/// Whether a group and kind is what kustomize reads.
+pub(crate) fn is_kustomization((group, kind): &(String, String)) -> bool {
+    group == "kustomize.config.k8s.io" && kind == "Kustomization"
 }
 
 fn is_listed(group: &str) -> bool {

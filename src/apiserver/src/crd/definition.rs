@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::structural::{self, Structural};
-use super::{CustomResource, ScalePaths, Served, VersionSchema};
+use super::{CustomResource, ScalePaths, Served, VersionSchema, approval};
 use crate::meta::{self, list_at, text_at};
 use crate::schema::{Schemas, builtin};
 use crate::status::Cause;
@@ -26,6 +26,10 @@ pub(crate) fn finish(crd: &mut Value) {
 
 /// What is wrong with a definition.
 pub(crate) fn validate(crd: &Value) -> Vec<Cause> {
+    validate_after(crd, None)
+}
+
+fn validate_after(crd: &Value, old: Option<&Value>) -> Vec<Cause> {
     let mut causes = Vec::new();
     let (group, plural) = (text_at(crd, &["spec", "group"]), text_at(crd, &["spec", "names", "plural"]));
     let wanted = format!("{plural}.{group}");
@@ -98,6 +102,7 @@ pub(crate) fn validate(crd: &Value) -> Vec<Cause> {
             }
         }
     }
+    causes.extend(approval::validate(crd, old));
     causes
 }
 
@@ -118,7 +123,10 @@ pub(crate) fn validate_change(crd: &Value, old: &Value) -> Vec<Cause> {
         .collect();
     // That the name is another's follows from that, and is not told.
     let is_renamed = !causes.is_empty();
-    causes.splice(0..0, validate(crd).into_iter().filter(|cause| !is_renamed || cause.field != "metadata.name"));
+    causes.splice(
+        0..0,
+        validate_after(crd, Some(old)).into_iter().filter(|cause| !is_renamed || cause.field != "metadata.name"),
+    );
     causes
 }
 
@@ -323,6 +331,9 @@ pub(crate) fn establish(crd: &mut Value, taken: &Taken, now: &str) {
         set_condition(crd, &condition("Established", true, "InitialNamesAccepted", message));
     } else if !was_established {
         set_condition(crd, &condition("Established", false, "NotAccepted", "not all names are accepted"));
+    }
+    if let Some(condition) = approval::condition(crd, now) {
+        set_condition(crd, &condition);
     }
 }
 

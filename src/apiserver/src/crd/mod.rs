@@ -1,5 +1,6 @@
 //! Custom resources: the kinds that a CustomResourceDefinition declares at run time.
 
+mod approval;
 mod definition;
 mod structural;
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod pod;
 pub(crate) mod service;
+mod webhook;
 mod workload;
 
 use base64::Engine;
@@ -32,6 +33,10 @@ pub(crate) fn complete(resource: &Resource, object: &mut Value) {
         }
         "cronjobs.batch" => workload::cron_job(object),
         "services" => service::fill(object),
+        "mutatingwebhookconfigurations.admissionregistration.k8s.io" => webhook::fill_webhooks(object, true),
+        "validatingwebhookconfigurations.admissionregistration.k8s.io" => webhook::fill_webhooks(object, false),
+        "validatingadmissionpolicies.admissionregistration.k8s.io" => webhook::fill_policy(object),
+        "validatingadmissionpolicybindings.admissionregistration.k8s.io" => webhook::fill_binding(object),
         "secrets" => secret(object),
         "nodes" => node(object),
         "persistentvolumes" => {

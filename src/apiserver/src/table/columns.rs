@@ -140,6 +140,14 @@ pub(super) fn columns(resource: &Resource) -> &'static [Column] {
         "configmaps" => const { &[NAME, text("Data"), AGE] },
         "secrets" => const { &[NAME, text("Type"), text("Data"), AGE] },
         "runtimeclasses.node.k8s.io" => const { &[NAME, text("Handler"), AGE] },
+        "mutatingwebhookconfigurations.admissionregistration.k8s.io"
+        | "validatingwebhookconfigurations.admissionregistration.k8s.io" => const { &[NAME, number("Webhooks"), AGE] },
+        "validatingadmissionpolicies.admissionregistration.k8s.io" => {
+            const { &[NAME, number("Validations"), text("ParamKind"), AGE] }
+        }
+        "validatingadmissionpolicybindings.admissionregistration.k8s.io" => {
+            const { &[NAME, text("PolicyName"), text("ParamRef"), AGE] }
+        }
         "events" => {
             const {
                 &[

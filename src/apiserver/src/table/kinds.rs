@@ -102,6 +102,23 @@ pub(super) fn cells(resource: &Resource, object: &Value, now: Timestamp) -> Vec<
             vec![name(), text(&["type"]), count.into(), age()]
         }
         "runtimeclasses.node.k8s.io" => vec![name(), text(&["handler"]), age()],
+        "mutatingwebhookconfigurations.admissionregistration.k8s.io"
+        | "validatingwebhookconfigurations.admissionregistration.k8s.io" => {
+            vec![name(), list_at(object, &["webhooks"]).len().into(), age()]
+        }
+        "validatingadmissionpolicies.admissionregistration.k8s.io" => {
+            let kind = at(object, &["spec", "paramKind"]);
+            let kind = kind.map(|kind| format!("{}/{}", text_at(kind, &["apiVersion"]), text_at(kind, &["kind"])));
+            let count = list_at(object, &["spec", "validations"]).len();
+            vec![name(), count.into(), kind.unwrap_or_else(|| "<unset>".to_owned()).into(), age()]
+        }
+        "validatingadmissionpolicybindings.admissionregistration.k8s.io" => {
+            let param = |field: &str| text_at(object, &["spec", "paramRef", field]);
+            let namespace = Some(param("namespace")).filter(|namespace| !namespace.is_empty()).unwrap_or("*");
+            let named =
+                if param("name").is_empty() { "<unset>".to_owned() } else { format!("{namespace}/{}", param("name")) };
+            vec![name(), text(&["spec", "policyName"]), named.into(), age()]
+        }
         "events" => event(object, now),
         "persistentvolumes" => {
             let claim = at(object, &["spec", "claimRef"]).map_or(String::new(), |claim| {

@@ -9,6 +9,7 @@ mod resources;
 mod services;
 mod volumes;
 mod warnings;
+mod webhooks;
 mod workload;
 
 use serde_json::Value;

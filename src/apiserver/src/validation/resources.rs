@@ -6,6 +6,7 @@ use super::limits::{budget, limit_range, priority_class};
 use super::quotas::{quota, quota_change};
 use super::services::{service, service_change};
 use super::volumes::{claim, claim_change, volume, volume_change};
+use super::webhooks;
 use super::{immutable, names};
 use crate::meta::{self, at, list_at, text_at};
 use crate::resource::Resource;
@@ -21,6 +22,10 @@ pub(super) fn check(resource: &Resource, object: &Value, causes: &mut Vec<Cause>
         "persistentvolumes" => volume(object, causes),
         "poddisruptionbudgets.policy" => budget(object, causes),
         "services" => service(object, causes),
+        "mutatingwebhookconfigurations.admissionregistration.k8s.io"
+        | "validatingwebhookconfigurations.admissionregistration.k8s.io" => webhooks::webhooks(object, causes),
+        "validatingadmissionpolicies.admissionregistration.k8s.io" => webhooks::policy(object, causes),
+        "validatingadmissionpolicybindings.admissionregistration.k8s.io" => webhooks::binding(object, causes),
         "priorityclasses.scheduling.k8s.io" => priority_class(object, causes),
         "configmaps" => data_keys(object, causes),
         "secrets" => {

@@ -25,6 +25,11 @@ pub(super) fn of(resource: &Resource, object: &Value, old: Option<&Value>) -> Ve
         {
             template(object, &["spec", "template"], &mut out);
         }
+        _ if resource.group == "admissionregistration.k8s.io" => out.push(format!(
+            "{} {}: this API server keeps it, and neither calls webhooks nor asks policies",
+            resource.kind,
+            meta::name(object)
+        )),
         "cronjobs.batch" if !same_spec => {
             template(object, &["spec", "jobTemplate", "spec", "template"], &mut out);
         }

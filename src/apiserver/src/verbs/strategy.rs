@@ -206,6 +206,8 @@ fn is_new_generation(resource: &Resource, object: &Value, old: &Value) -> bool {
         "deployments.apps" => &["/spec", "/metadata/annotations"],
         "endpointslices.discovery.k8s.io" => &["/addressType", "/endpoints", "/ports", "/metadata/labels"],
         "podtemplates" => &["/template"],
+        "mutatingwebhookconfigurations.admissionregistration.k8s.io"
+        | "validatingwebhookconfigurations.admissionregistration.k8s.io" => &["/webhooks"],
         _ => &["/spec"],
     };
     counted.iter().any(|field| object.pointer(field) != old.pointer(field))

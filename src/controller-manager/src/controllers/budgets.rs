@@ -10,8 +10,9 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::template::{count, scaled};
 use crate::core::Core;
+use crate::events::{Involved, Telling};
 use crate::key::NamespacedName;
-use crate::objects::Pod;
+use crate::objects::{Pod, View};
 use crate::resource::BUDGETS;
 use crate::work::Work;
 use crate::write::{Effect, Write};
@@ -60,7 +61,10 @@ pub(crate) fn sync(core: &mut Core, key: &NamespacedName) -> Effect {
     }
     let mut object: PodDisruptionBudget = (*budget).clone();
     object.status = Some(status);
-    Effect::InOrder(vec![Write::replace_status(&BUDGETS, key, &object)])
+    let write = Write::replace_status(&BUDGETS, key, &object);
+    let about = Involved::new(&BUDGETS, View::of(&budget.metadata));
+    let none = || Telling::done(about, "NoPods", "No matching pods found");
+    Effect::InOrder(vec![if pods.is_empty() { write.telling(none()) } else { write }])
 }
 
 fn set_condition(status: &mut PodDisruptionBudgetStatus, now: &Time) {

@@ -256,8 +256,9 @@ pub(crate) fn sync_node(core: &mut Core, key: &NamespacedName, name: &Arc<str>) 
         caches.nodes.get(&NamespacedName::new("", name)).filter(|node| node.metadata.deletion_timestamp.is_none());
     let (should_run, should_continue) = node.map_or((false, false), |node| placement(&daemon.template, node));
     let mut live: Vec<&Arc<Pod>> = here.iter().filter(|pod| pod.is_active()).collect();
-    // Of several the oldest stays, a running one before one that waits.
-    live.sort_by(|a, b| b.rank().cmp(&a.rank()));
+    // Of several the oldest stays, one on its node before one that waits for it.
+    let created = |pod: &Pod| pod.metadata.creation_timestamp.as_ref().map(|time| time.0);
+    live.sort_by_cached_key(|pod| (pod.node().is_none(), created(pod), pod.metadata.name.clone()));
     if node.is_some() {
         let ended = here.iter().filter(|pod| pod.has_ended() && !pod.is_terminating());
         writes.extend(ended.map(|pod| delete(&set, pod)));

@@ -132,7 +132,7 @@ fn run(core: &mut Core, key: &NamespacedName, job: &Job, spec: &JobSpec, pods: &
             writes.extend(beyond.into_iter().map(delete));
             active = kept;
         }
-        active.sort_by(|a, b| a.rank().cmp(&b.rank()));
+        active.sort_by_cached_key(|pod| (pod.standing().rank(0, None), pod.metadata.name.clone()));
         let surplus = active.len().saturating_sub(wanted);
         writes.extend(active.drain(..surplus).map(delete));
         let waits = pods.iter().filter(|pod| pod.is_terminating() && !pod.has_ended());

@@ -1,8 +1,8 @@
 //! ReplicaSets and ReplicationControllers: as many pods as they want; those that are worth least go first.
 
-use std::cmp::Reverse;
 use std::sync::Arc;
 
+use berth_surplus::{DELETION_COST, Rank, Standing, deletion_cost};
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{ReplicaSetCondition, ReplicaSetStatus};
 use k8s_openapi::api::core::v1::{PodTemplateSpec, ReplicationControllerStatus};
@@ -192,21 +192,12 @@ fn conditions(
     Some(all).filter(|all| !all.is_empty())
 }
 
-/// What decides which pods go first.
-type Rank = (bool, u8, bool, i64, Reverse<usize>, u32, String);
-
-/// The order in which pods go, upstream's: those without a node, that wait, that are not ready, that cost less to delete by
-/// their annotation, of which more are on one node, that have been ready (or there) for less time by powers of two; then any.
-fn rank(pod: &Pod, beside: &FxHashMap<Box<str>, usize>, now: Timestamp) -> Rank {
-    let (assigned, phase, is_ready, ..) = pod.rank();
-    let cost = pod.metadata.annotations.get("controller.kubernetes.io/pod-deletion-cost");
-    let cost = cost.and_then(|cost| cost.parse().ok()).unwrap_or(0);
+/// The order in which pods go, upstream's: that of their standing, then any.
+fn rank(pod: &Pod, beside: &FxHashMap<Box<str>, usize>, now: Timestamp) -> (Rank, String) {
+    let cost = deletion_cost(pod.metadata.annotations.get(DELETION_COST).map(String::as_str));
     let on_its_node = pod.node().and_then(|node| beside.get(node)).copied().unwrap_or(0);
-    let ready = pod.status.ready.as_ref().filter(|ready| ready.is_true).and_then(|ready| ready.since.as_ref());
-    let since = ready.or(pod.metadata.creation_timestamp.as_ref());
-    let nanos = since.map_or(0, |since| now.duration_since(since.0).as_nanos());
-    let age = u128::try_from(nanos).ok().and_then(u128::checked_ilog2).map_or(0, |age| age + 1);
-    (assigned, phase, is_ready, cost, Reverse(on_its_node), age, pod.metadata.uid.to_string())
+    let standing = Standing { cost, ..pod.standing() };
+    (standing.rank(on_its_node, Some(now)), pod.metadata.uid.to_string())
 }
 
 /// How many pods have been ready for long enough. The work is added again when the next will have been.

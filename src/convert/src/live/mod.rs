@@ -203,7 +203,7 @@ impl Live {
 
     /// The cluster and what was noticed.
     pub(crate) fn into_converted(self) -> Converted {
-        Converted { cluster: self.cluster, warnings: self.warnings.into_iter().collect() }
+        Converted { cluster: self.cluster, warnings: self.warnings.into_iter().collect(), ends_pods: false }
     }
 
     /// What people should know, a line each, of what was there at first.

@@ -13,6 +13,7 @@ mod pods;
 mod pools;
 mod requests;
 mod reservations;
+mod rollout;
 mod volumes;
 mod workloads;
 

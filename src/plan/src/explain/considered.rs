@@ -180,9 +180,8 @@ fn changes_of(cluster: &Cluster, pool: &Considered) -> Vec<Change> {
     let smaller = pool.smaller.as_ref().map(|smaller| {
         let of_type = cluster.instance_types.get(smaller.instance_type as usize);
         let of_type = of_type.map_or("", |known| cluster.symbols.text(known.name));
-        let amounts: Vec<String> =
-            smaller.at_most.iter().map(|&(id, amount)| named(id, amount)).map(in_words).collect();
-        let what = format!("it requested {} at most ({of_type} of NodePool {name} is nearest)", amounts.join(" and "));
+        let amounts = smaller.at_most.iter().map(|&(id, amount)| named(id, amount)).collect();
+        let what = format!("it requested {} ({of_type} of NodePool {name} is nearest)", at_most(amounts));
         Change { what, nodes: Vec::new(), offerings: smaller.offerings }
     });
     let raised = pool.raised.as_ref().map(|raised| {
@@ -199,8 +198,16 @@ fn changes_of(cluster: &Cluster, pool: &Considered) -> Vec<Change> {
     smaller.into_iter().chain(raised).collect()
 }
 
-fn in_words((resource, amount): (&str, String)) -> String {
-    if amount == "0" { format!("no {resource}") } else { format!("{amount} {resource}") }
+/// "2 cpu and 4Gi memory at most, and no nvidia.com/gpu".
+fn at_most(amounts: Vec<(&str, String)>) -> String {
+    let (none, some): (Vec<_>, Vec<_>) = amounts.into_iter().partition(|(_, amount)| amount == "0");
+    let some: Vec<String> = some.into_iter().map(|(resource, amount)| format!("{amount} {resource}")).collect();
+    let none: Vec<String> = none.into_iter().map(|(resource, _)| format!("no {resource}")).collect();
+    match (some.is_empty(), none.is_empty()) {
+        (false, true) => format!("{} at most", some.join(" and ")),
+        (true, _) => none.join(" and "),
+        (false, false) => format!("{} at most, and {}", some.join(" and "), none.join(" and ")),
+    }
 }
 
 /// What a pod could do without.
@@ -269,4 +276,19 @@ fn nearest(cluster: &Cluster, spec: &PodSpec, nodes: &[usize]) -> Option<String>
     let amounts = quantities(cluster, &lacks);
     let amounts: Vec<String> = amounts.iter().map(|(name, amount)| format!("{amount} less {name}")).collect();
     Some(format!("it requested {} (node {} is nearest)", amounts.join(" and "), name_of(cluster, node)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::at_most;
+
+    #[test]
+    fn none_of_a_resource_is_none_at_most() {
+        let words = |amounts: &[(&'static str, &str)]| {
+            at_most(amounts.iter().map(|&(resource, amount)| (resource, amount.to_owned())).collect())
+        };
+        assert_eq!(words(&[("cpu", "2"), ("memory", "4Gi")]), "2 cpu and 4Gi memory at most");
+        assert_eq!(words(&[("nvidia.com/gpu", "0")]), "no nvidia.com/gpu");
+        assert_eq!(words(&[("cpu", "2"), ("nvidia.com/gpu", "0")]), "2 cpu at most, and no nvidia.com/gpu");
+    }
 }
