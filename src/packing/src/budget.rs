@@ -41,6 +41,9 @@ pub struct Budget {
     pub proof_nodes: u32,
     /// How often that is done.
     pub proofs: u32,
+    /// Where rounds come to gain little, a proof is tried only if the bound is this share of the master's value already. Far from
+    /// it, proofs take long and say little.
+    pub provable: f64,
     /// Items whose dual prices are found one by one; where there are more, and few of each, groups share so many.
     pub prices: usize,
     /// What may stay open between the bound and the master's value, relative.
@@ -69,6 +72,7 @@ impl Default for Budget {
             nodes: 300,
             proof_nodes: 20_000,
             proofs: 20,
+            provable: 0.0,
             prices: 0,
             gap: 1e-3,
             whole: 0,
@@ -79,6 +83,9 @@ impl Default for Budget {
 /// Amounts of resources that ruin and recreate looks at: half a second, and some four seconds.
 const RUINS: u64 = 100_000_000;
 const LONG_RUINS: u64 = 1_000_000_000;
+
+/// Proofs that came to something began at seven tenths of the master's value, and others at six at most.
+const PROVABLE: f64 = 0.65;
 
 impl Budget {
     /// For items of which there are few of each, a second or two: bins are filled greedily by dual prices.
@@ -128,6 +135,6 @@ impl Budget {
     /// The same for a bound: no plan is made.
     #[must_use]
     pub fn bound_of_different_items() -> Self {
-        Budget { rounds: 200, fills: 0, ruins: 0, ..Self::long_for_different_items() }
+        Budget { rounds: 200, fills: 0, ruins: 0, provable: PROVABLE, ..Self::long_for_different_items() }
     }
 }

@@ -107,6 +107,7 @@ pub fn bound(problem: &Problem, start: &[(Pattern, u32)], budget: Budget) -> f64
     if generator.solve_all(budget).is_some_and(|solution| is_loose(&solution, generator.bound)) {
         generator.bound_compactly();
     }
+    generator.bound_by_whole_bins();
     generator.bound
 }
 

@@ -82,6 +82,24 @@ pub(crate) mod compact {
     pub(crate) const PRICES_ITEMS: usize = 500;
 }
 
+/// Bounds by whole bins.
+pub(crate) mod whole_bins {
+    /// Types of bins at most. Larger: bounds of more problems, each taking longer.
+    pub(crate) const MOST_TYPES: usize = 256;
+    /// How far a bound may be raised, as a multiple.
+    pub(crate) const CEILING: f64 = 1.05;
+    /// Programs of fractions that choose inequalities, at most, and inequalities above which those that say nothing go.
+    pub(crate) const PASSES: usize = 40;
+    pub(crate) const ACTIVE: usize = 12;
+    /// By how much an inequality must be broken to become active, relative.
+    pub(crate) const BROKEN: f64 = 1e-6;
+    /// Programs of whole numbers, and relaxations that each may solve. Larger: closer bounds that take longer.
+    pub(crate) const PROGRAMS: usize = 4;
+    pub(crate) const NODES: u32 = 20_000;
+    /// What all bins hold, scaled to whole numbers.
+    pub(crate) const SCALE: f64 = 1e12;
+}
+
 /// Which bins to empty.
 pub(crate) mod consolidation {
     /// Rounds for each bin that may be emptied, and of all. Larger: cheaper ends, and more work.

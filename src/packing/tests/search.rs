@@ -218,6 +218,15 @@ proptest! {
     }
 
     #[test]
+    fn no_packing_costs_less_than_a_bound_that_lists_none(problem in problems(), budget in budgets()) {
+        let counts: Vec<u32> = problem.items.iter().map(|item| item.count).collect();
+        let stocks: Vec<i64> = problem.stocks.iter().map(|there| whole(*there)).collect();
+        let least = Exhaustive { problem: &problem, known: BTreeMap::new() }.cost(&counts, &stocks);
+        let bound = bound(&problem, &[], Budget { whole: 0, ..budget });
+        prop_assert!(bound <= least + 1e-6, "bound {bound} where {least} is possible");
+    }
+
+    #[test]
     fn the_plan_of_a_small_problem_is_its_cheapest_packing(problem in problems(), budget in budgets()) {
         let counts: Vec<u32> = problem.items.iter().map(|item| item.count).collect();
         let stocks: Vec<i64> = problem.stocks.iter().map(|there| whole(*there)).collect();
@@ -282,6 +291,15 @@ fn the_bound_of_three_items_is_no_fraction_of_a_bin() {
     let problem = Problem { items: vec![item(3, &[2])], bins, ..Problem::default() };
     let least = bound(&problem, &[], Budget { whole: 1_000, ..Budget::default() });
     assert!((least - 0.38).abs() < 1e-9, "{least}");
+}
+
+#[test]
+fn a_bound_knows_that_bins_are_whole() {
+    // Of fractions of bins 2.3 would do for 23 items, ten to a bin; of whole ones two, and a small one, or five small ones.
+    let bins = vec![bin(1.0, &[100], 1, None), bin(0.55, &[50], 1, None)];
+    let problem = Problem { items: vec![item(23, &[10])], bins, ..Problem::default() };
+    let least = bound(&problem, &[], Budget::default());
+    assert!((least - 2.55).abs() < 1e-6, "{least}");
 }
 
 #[test]

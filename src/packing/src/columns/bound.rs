@@ -4,11 +4,17 @@ use super::Generator;
 use crate::duals::{DualPrices, cost_of_draws};
 
 impl Generator<'_> {
+    /// Raises the bound by prices under which no pattern of a bin has more dual value than its `at_most`.
+    pub(super) fn raise_bound(&mut self, duals: &DualPrices, at_most: &[f64]) {
+        self.bound = self.bound.max(self.certify(duals, at_most));
+        self.note_inequality(duals, at_most);
+    }
+
     // A bound from dual prices under which no pattern of a bin has more dual value than its `at_most`. Prices of stocks are
     // raised until bins that draw from them pay for themselves, where that loses less than to scale prices down until they do:
     // all prices, or those of the items that may be in such a bin. The result is feasible in the dual of the program over
     // all patterns, known or not.
-    pub(super) fn certify(&self, duals: &DualPrices, at_most: &[f64]) -> f64 {
+    fn certify(&self, duals: &DualPrices, at_most: &[f64]) -> f64 {
         let problem = self.problem;
         let mut stock_prices = duals.stocks.clone();
         stock_prices.resize(problem.stocks.len(), 0.0);

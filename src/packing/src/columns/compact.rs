@@ -52,7 +52,7 @@ impl Generator<'_> {
             self.pricer.at_most(bin, &prices, &problem.available_for(bin, &counts, &problem.stocks))
         };
         let at_most: Vec<f64> = (0..problem.bins.len()).map(at_most).collect();
-        self.bound = self.bound.max(self.certify(&duals, &at_most));
+        self.raise_bound(&duals, &at_most);
     }
 
     /// Dual prices by the compact program of the classes of bins that promise most at other prices: as many as may be solved in

@@ -7,6 +7,7 @@ mod forget;
 mod price;
 mod rounds;
 mod seed;
+mod whole_bins;
 
 use fixedbitset::FixedBitSet;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -41,6 +42,8 @@ pub(crate) struct Generator<'p> {
     dense: usize,
     /// By item: what leaving out one costs in masters, more than any packing of it.
     penalties: Vec<f64>,
+    /// What any plan's bins keep to, of each set of prices that said how much a bin holds at most.
+    inequalities: Vec<whole_bins::Inequality>,
     /// No packing of all items costs less.
     pub(crate) bound: f64,
     /// Columns of the masters solved so far.
@@ -71,6 +74,7 @@ impl<'p> Generator<'p> {
             groups: None,
             dense: DENSE_ROWS,
             penalties: penalties(problem),
+            inequalities: Vec::new(),
             bound: 0.0,
             work: 0,
             stop: StopReason::default(),

@@ -23,6 +23,8 @@ pub(crate) struct Rounds {
     pub(crate) nodes: u32,
     pub(crate) proof_nodes: u32,
     pub(crate) proofs: u32,
+    /// What the bound must be before slow rounds lead to a proof, as a share of the value.
+    pub(crate) provable: f64,
     /// What may stay open between bound and value, relative.
     pub(crate) gap: f64,
     /// Columns of all masters at most.
@@ -35,8 +37,9 @@ pub(crate) struct Rounds {
 
 impl From<Budget> for Rounds {
     fn from(budget: Budget) -> Self {
-        let Budget { rounds, steps, deep_steps, nodes, proof_nodes, proofs, gap, work, types, fills, .. } = budget;
-        Rounds { at_most: rounds, steps, deep_steps, nodes, proof_nodes, proofs, gap, work, types, fills }
+        let Budget { rounds, steps, deep_steps, nodes, proof_nodes, proofs, provable, gap, work, types, fills, .. } =
+            budget;
+        Rounds { at_most: rounds, steps, deep_steps, nodes, proof_nodes, proofs, provable, gap, work, types, fills }
     }
 }
 
@@ -89,7 +92,7 @@ impl Generator<'_> {
             let effort = PricingEffort { steps, nodes: rounds.nodes, slack: 1.0 };
             let (gained, at_most) = self.price(wanted, effort, ROUND_WORK, types);
             if is_all {
-                self.bound = self.bound.max(self.certify(&solution.duals, &at_most));
+                self.raise_bound(&solution.duals, &at_most);
             }
             if gained < SMALL_GAIN {
                 steps = steps.saturating_mul(DEEPER).min(most_steps);
@@ -103,7 +106,7 @@ impl Generator<'_> {
             let optimal = |bound: f64| is_all && bound >= solution.value * (1.0 - rounds.gap);
             if optimal(self.bound) {
                 stop = Some(StopReason::Optimal);
-            } else if is_slow && proofs < rounds.proofs {
+            } else if is_slow && proofs < rounds.proofs && self.bound >= solution.value * rounds.provable {
                 values.clear();
                 proofs += 1;
                 let gained = self.prove(wanted, rounds, is_all);
@@ -156,7 +159,7 @@ impl Generator<'_> {
         let effort = PricingEffort { steps: steps.max(rounds.steps), nodes: rounds.proof_nodes, slack };
         let (gained, at_most) = self.price(wanted, effort, PROOF_WORK, usize::MAX);
         if is_all {
-            self.bound = self.bound.max(self.certify(wanted.duals, &at_most));
+            self.raise_bound(wanted.duals, &at_most);
         }
         gained
     }

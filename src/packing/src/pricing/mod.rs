@@ -11,7 +11,10 @@ mod fill;
 mod multipliers;
 mod simplex;
 
+pub(crate) use cuts::Resource;
+pub(crate) use exact::Search as WholeSearch;
 pub(crate) use fill::Wanted;
+pub(crate) use simplex::Relaxation;
 
 use crate::problem::{BinType, Need, Problem};
 use crate::rules;
