@@ -38,6 +38,8 @@ const MARGINS: [f64; 6] = [0.01, 0.0, 0.02, 0.03, 0.06, 0.1];
 const MARGINS_NOW: [f64; 1] = [0.01];
 /// Nodes times sorts of pods above which a cluster is large in that respect.
 const MANY_CELLS: usize = 1_000_000;
+/// Searches in turn that find what was proposed before, after which there is no other.
+const MOST_SAME: usize = 3;
 /// A price of an eviction to choose between ends that cost the same: this share of what all costs, for each pod.
 const LEAST_PRICE: f64 = 1e-6;
 
@@ -78,6 +80,8 @@ pub(crate) struct Proposals<'p> {
     /// The margin at which nothing is launched, nor at a larger one.
     too_dear: f64,
     given: Vec<Vec<Leaving>>,
+    /// Searches in turn that have found what was given before.
+    n_same: usize,
 }
 
 /// A node that is to go, as the program would have it.
@@ -225,8 +229,8 @@ impl<'p> Proposals<'p> {
         let problem = &program.problem;
         let has_new = problem.bins.len() > program.names.len() || problem.items.iter().any(|item| item.anew.is_some());
         let margins = if has_new { program.margins } else { &[] };
-        let (again, first, given) = (None, None, Vec::new());
-        Proposals { program, again, margins: margins.iter(), first, last, too_dear: f64::INFINITY, given }
+        let (margins, too_dear) = (margins.iter(), f64::INFINITY);
+        Proposals { program, again: None, margins, first: None, last, too_dear, given: Vec::new(), n_same: 0 }
     }
 
     /// Goes on with the prices of the pods that the first proposal would launch nodes for, where there is time for more than
@@ -258,9 +262,15 @@ impl Iterator for Proposals<'_> {
             let leaving = self.program.leaving(self.last.clone());
             if !leaving.iter().any(|leaving| leaving.launches) {
                 self.too_dear = *margin;
-            } else if !self.given.contains(&leaving) {
+            } else if self.given.contains(&leaving) {
+                self.n_same += 1;
+            } else {
+                self.n_same = 0;
                 self.given.push(leaving.clone());
                 return Some(leaving);
+            }
+            if self.n_same >= MOST_SAME {
+                return None;
             }
         }
     }
