@@ -6,6 +6,10 @@ usage: curve.py KARPENTER.json CLUSTER.json TYPES.json [--berth PROGRAM] [--pric
 KARPENTER.json is what `compare --consolidate --dump CLUSTER.json` printed. Berth is asked once for each price of an
 eviction; after each of its commands so many pods have moved, and the nodes cost so much. What it reaches at a number of
 evictions is the cheapest of all those. Slots that nodes of the cluster are on are not free.
+
+`nobody below` is what no choice of nodes can go below with so many evictions: to save what a node costs, all its pods have to
+move, and what takes its place costs no less than nothing. So it is the cost at first less the largest sum of node prices
+whose pods are no more than the evictions, where one node may count in part.
 """
 import argparse
 import json
@@ -35,6 +39,35 @@ def left_of_reservations(types, cluster):
     if taken:
         raise SystemExit(f"{sorted(map(str, taken))}: no such reservation in the catalogue")
     return types
+
+
+def prices_and_pods(types, cluster):
+    """What each node costs, reserved as 0, and how many pods are on it."""
+    prices = {}
+    for of_type in types:
+        for offering in of_type["offerings"]:
+            known = {requirement["key"]: requirement["values"][0] for requirement in offering["Requirements"]}
+            where = (of_type["name"], known.get("karpenter.sh/capacity-type"), known.get("topology.kubernetes.io/zone"))
+            prices[where] = 0 if where[1] == "reserved" else offering["Price"]
+    nodes = {}
+    for node in (item for item in cluster["items"] if item["kind"] == "Node"):
+        labels = node["metadata"]["labels"]
+        where = tuple(labels.get(key) for key in ("node.kubernetes.io/instance-type", "karpenter.sh/capacity-type",
+                                                  "topology.kubernetes.io/zone"))
+        nodes[node["metadata"]["name"]] = [prices[where], 0]
+    for pod in (item for item in cluster["items"] if item["kind"] == "Pod"):
+        nodes[pod["spec"]["nodeName"]][1] += 1
+    return list(nodes.values())
+
+
+def nobody_below(nodes, evictions):
+    left = sum(price for price, _ in nodes)
+    for price, pods in sorted(nodes, key=lambda node: node[1] / node[0] if node[0] else float("inf")):
+        if pods > evictions:
+            return left - price * evictions / pods
+        left -= price
+        evictions -= pods
+    return left
 
 
 def berth(args, price):
@@ -69,7 +102,9 @@ def main():
     with open(args.karpenter) as file:
         peer = json.load(file)
     with open(args.types) as types, open(args.cluster) as cluster:
-        left = left_of_reservations(json.load(types), json.load(cluster))
+        types, cluster = json.load(types), json.load(cluster)
+    nodes = prices_and_pods(types, cluster)
+    left = left_of_reservations(types, cluster)
     file = tempfile.NamedTemporaryFile("w", suffix=".json")
     json.dump(left, file)
     file.flush()
@@ -85,11 +120,13 @@ def main():
     last = peer["passes"][-1]
     print(f"Karpenter: ${last['hourlyCost']:.2f}/h after {last['evictions']} evictions, {len(peer['passes'])} passes, "
           f"{last['cpuSeconds']:.1f} CPU s{'' if peer['settled'] else ', not settled'}")
-    print("\n| evictions | Karpenter $/h | Berth $/h | less by |\n|---|---|---|---|")
+    print("\n| evictions | Karpenter $/h | Berth $/h | less by | nobody below | less by |\n|---|---|---|---|---|---|")
     step = max(1, len(peer["passes"]) // 8)
     for at in [*peer["passes"][step - 1::step], last]:
         best = min(cost for evictions, cost in ours if evictions <= at["evictions"])
-        print(f"| {at['evictions']} | {at['hourlyCost']:.2f} | {best:.2f} | {100 * (1 - best / at['hourlyCost']):.1f}% |")
+        least, peer_cost = nobody_below(nodes, at["evictions"]), at["hourlyCost"]
+        print(f"| {at['evictions']} | {peer_cost:.2f} | {best:.2f} | {100 * (1 - best / peer_cost):.1f}% "
+              f"| {least:.2f} | {100 * (1 - least / peer_cost):.1f}% |")
 
 
 if __name__ == "__main__":

@@ -103,16 +103,24 @@ pub(crate) mod whole_bins {
 /// Which bins to empty.
 pub(crate) mod consolidation {
     /// Rounds for each bin that may be emptied, and of all. Larger: cheaper ends, and more work.
-    pub(crate) const ROUNDS_PER_BIN: usize = 40;
-    pub(crate) const MOST_ROUNDS: usize = 4_000;
+    pub(crate) const ROUNDS_PER_BIN: usize = 20;
+    pub(crate) const MOST_ROUNDS: usize = 2_000;
     /// Bins that a round puts back at most.
     pub(crate) const MOST_BACK: usize = 3;
     /// Bins that a round tries to empty at most.
     pub(crate) const MOST_TRIES: usize = 128;
     /// How much worse than before a round may be at the beginning, as a share of what a bin saves on average.
-    pub(crate) const WARMTH: f64 = 0.25;
+    pub(crate) const WARMTH: f64 = 0.05;
     /// What a round costs for each bin beside placing items, in bins that are looked at.
     pub(crate) const COPY: u64 = 8;
+    /// What it costs that an item comes to a bin or leaves it, in bins that are looked at.
+    pub(crate) const CHANGE: u64 = 4;
+    /// Shelves that bins are sorted on by their room, no more than a set of them has bits, and amounts of a resource at which
+    /// another begins. Larger: fewer bins are looked at, and more shelves.
+    pub(crate) const MOST_SHELVES: usize = 128;
+    pub(crate) const MOST_LEVELS: usize = 7;
+    /// Items above which it is not kept which shelves may have room for each in place of each other.
+    pub(crate) const MOST_PAIRED: usize = 1_000;
     /// How exactly the linear program of the bound is solved, relative and in dollars.
     pub(crate) const BOUND_TOLERANCE: f64 = 1e-7;
     /// Bins times items above which it is not solved.

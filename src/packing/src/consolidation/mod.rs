@@ -6,7 +6,7 @@
 //!
 //! 1. `placement` keeps the state of a search: which bins are empty, which items are moved where, and what room is left.
 //!    An item goes where it leaves least room (best fit, resources weighted by how scarce they are); where there is no
-//!    room, one item that was moved before makes way for it.
+//!    room, one item that was moved before makes way for it. `shelves` keeps bins by their room.
 //! 2. `search` empties bins greedily, the largest cost for a unit of disruption first, and improves on that: it puts a few
 //!    bins back and empties others (ruin and recreate: Schrimpf et al., 2000), and takes what is worse for a while, less
 //!    so towards its end (simulated annealing).
@@ -20,6 +20,7 @@ mod patterns;
 mod placement;
 mod problem;
 mod search;
+mod shelves;
 #[cfg(test)]
 mod tests;
 

@@ -1,10 +1,10 @@
 //! The state of a search: which bins are empty, and where their items are.
 
-use std::collections::BTreeSet;
-
 use super::problem::Consolidation;
 use super::search::Consolidated;
+use super::shelves::Shelves;
 use crate::numbers::float;
+use crate::tuning::consolidation::CHANGE;
 
 /// A bin, as the search has it now.
 #[derive(Clone, Debug)]
@@ -52,7 +52,25 @@ enum Step {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mark {
     n_steps: usize,
+    n_known: usize,
+    rooms: Rooms,
     saved: f64,
+}
+
+/// Which rooms there are, as numbers that no others have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Rooms {
+    /// Another one each time that a room grows.
+    grown: u64,
+    /// Another one each time that something comes or goes.
+    changed: u64,
+}
+
+/// What is known of an item: rooms of which none took one, and in which one could take the place of no other.
+#[derive(Clone, Copy, Debug, Default)]
+struct Known {
+    no_room: u64,
+    no_place: u64,
 }
 
 /// A state that is being changed.
@@ -62,11 +80,21 @@ pub(super) struct Placement<'p> {
     pub(super) state: State,
     steps: Vec<Step>,
     /// Bins that are not empty, by what is left of their room, weighted: the first that fits is the best.
-    by_room: BTreeSet<(u64, usize)>,
+    by_room: Shelves,
     /// By resource: how scarce it is.
     weights: Vec<f64>,
     /// By item: its size, weighted.
     sizes: Vec<f64>,
+    /// Items that may come to new bins, and what they cost there, the cheapest first.
+    by_cost: Vec<(f64, u32)>,
+    /// By item: the bins that it was moved to, in order.
+    places: Vec<Vec<usize>>,
+    rooms: Rooms,
+    n_rooms: u64,
+    /// By item.
+    known: Vec<Known>,
+    /// What was known before, so that it can be taken back.
+    learnt: Vec<(u32, Known)>,
     /// How many bins were looked at.
     pub(super) work: u64,
 }
@@ -131,17 +159,35 @@ impl<'p> Placement<'p> {
         let sites = problem.bins.iter().map(as_it_stands).collect();
         let (most, stocks) = (problem.most.clone(), problem.stocks.clone());
         let state = State { sites, left, most, stocks, anew: vec![0; problem.items.len()], saved: 0.0 };
-        let by_room = BTreeSet::new();
-        let mut placement = Placement { problem, state, steps: Vec::new(), by_room, weights, sizes: by_item, work: 0 };
-        placement.by_room = (0..problem.bins.len()).map(|bin| placement.rank_of(bin)).collect();
+        let costs = (0_u32..).zip(&problem.items).filter_map(|(at, item)| Some((item.anew?, at)));
+        let mut by_cost: Vec<(f64, u32)> = costs.collect();
+        by_cost.sort_by(|(a, x), (b, y)| a.total_cmp(b).then(x.cmp(y)));
+        let n_items = problem.items.len();
+        let mut placement = Placement {
+            problem,
+            state,
+            steps: Vec::new(),
+            by_room: Shelves::new(problem, n_resources),
+            weights,
+            sizes: by_item,
+            by_cost,
+            places: vec![Vec::new(); n_items],
+            rooms: Rooms { grown: 1, changed: 1 },
+            n_rooms: 1,
+            known: vec![Known::default(); n_items],
+            learnt: Vec::new(),
+            work: 0,
+        };
+        (0..problem.bins.len()).for_each(|bin| placement.shelve(bin));
         placement
     }
 
-    /// Where a bin stands among those that are not empty.
-    fn rank_of(&self, bin: usize) -> (u64, usize) {
-        // No room is less than none, and such numbers are in the order of their bits.
-        let weight = self.state.sites.get(bin).map_or(0.0, |site| self.weigh(&site.room));
-        (weight.max(0.0).to_bits(), bin)
+    /// Puts a bin that is not empty where its room says.
+    fn shelve(&mut self, bin: usize) {
+        if let Some(site) = self.state.sites.get(bin) {
+            let weight = self.weigh(&site.room);
+            self.by_room.insert(bin, &site.room, weight, &site.moved);
+        }
     }
 
     /// Empties bins as an answer has it.
@@ -174,11 +220,12 @@ impl<'p> Placement<'p> {
     /// Forgets what could be taken back.
     pub(super) fn settle(&mut self) {
         self.steps.clear();
+        self.learnt.clear();
     }
 
     /// What comes from now on can be taken back.
     pub(super) fn mark(&self) -> Mark {
-        Mark { n_steps: self.steps.len(), saved: self.state.saved }
+        Mark { n_steps: self.steps.len(), n_known: self.learnt.len(), rooms: self.rooms, saved: self.state.saved }
     }
 
     /// Empties a bin, if all that is in it finds a place elsewhere and that saves something; else nothing changes.
@@ -195,18 +242,23 @@ impl<'p> Placement<'p> {
             return false;
         }
         let mark = self.mark();
-        for (item, count) in site.moved.clone() {
+        let moved = site.moved.clone();
+        // First, as its room is nobody's then.
+        self.set_empty(bin, true);
+        for (item, count) in moved {
             (0..count).for_each(|_| self.take(item, bin));
         }
-        self.set_empty(bin, true);
         let weight = |item: u32| self.sizes.get(item as usize).copied().unwrap_or(0.0);
         again.sort_by(|(a, _), (b, _)| weight(*b).total_cmp(&weight(*a)).then(a.cmp(b)));
-        let all_placed = again.iter().all(|&(item, count)| (0..count).all(|_| self.place(item)));
-        if all_placed && self.state.saved > mark.saved + LEAST_SAVING {
-            return true;
+        // No place adds to what is saved.
+        let least = mark.saved + LEAST_SAVING;
+        let mut items = again.iter().flat_map(|&(item, count)| (0..count).map(move |_| item));
+        let pays = items.all(|item| self.place(item) && self.state.saved > least);
+        if !pays || self.state.saved <= least {
+            self.take_back(mark);
+            return false;
         }
-        self.take_back(mark);
-        false
+        true
     }
 
     /// Puts a bin back: what it held comes back to it.
@@ -219,10 +271,9 @@ impl<'p> Placement<'p> {
                     continue;
                 }
                 // From the bin that is fullest, which makes room where that is rare.
-                let sites = self.state.sites.iter().enumerate();
-                let has = sites.filter(|(_, site)| site.moved.iter().any(|(moved, _)| *moved == item));
-                let fullest = has.min_by(|(_, a), (_, b)| self.weigh(&a.room).total_cmp(&self.weigh(&b.room)));
-                if let Some(from) = fullest.map(|(at, _)| at) {
+                let room = |at: usize| self.state.sites.get(at).map_or(0.0, |site| self.weigh(&site.room));
+                let places = self.places.get(item as usize).into_iter().flatten().copied();
+                if let Some(from) = places.min_by(|a, b| room(*a).total_cmp(&room(*b))) {
                     self.take(item, from);
                 }
             }
@@ -256,21 +307,21 @@ impl<'p> Placement<'p> {
 
     // Empties a bin, or puts it back.
     fn turn(&mut self, bin: usize) {
-        let rank = self.rank_of(bin);
         let (Some(known), Some(site)) = (self.problem.bins.get(bin), self.state.sites.get_mut(bin)) else { return };
         let is_empty = !site.is_empty;
         site.is_empty = is_empty;
-        if is_empty {
-            self.by_room.remove(&rank);
-        } else {
-            self.by_room.insert(rank);
-        }
         let sign = if is_empty { -1 } else { 1 };
         add(&mut self.state.left, &site.room, sign);
         self.state.saved += self.problem.saving(known) * if is_empty { 1.0 } else { -1.0 };
         if let Some(most) = known.pool.and_then(|pool| self.state.most.get_mut(pool as usize)) {
             *most = if is_empty { most.saturating_sub(1) } else { most.saturating_add(1) };
         }
+        if is_empty {
+            self.by_room.remove(bin, &site.moved);
+        } else {
+            self.shelve(bin);
+        }
+        self.has_changed(!is_empty);
     }
 
     /// Moves items from new bins to where there is room, those first that cost most.
@@ -303,8 +354,8 @@ impl<'p> Placement<'p> {
 
     // Puts an item into a new bin, or in the place of one that costs less there.
     fn place_anew(&mut self, item: u32, cost: f64) -> bool {
-        match self.cheapest_to_displace(item).filter(|(least, ..)| *least < cost - LEAST_SAVING) {
-            Some((_, other, at)) => {
+        match self.cheapest_to_displace(item, cost - LEAST_SAVING) {
+            Some((other, at)) => {
                 self.take(other, at);
                 self.put(item, at);
                 let to = self.best_fit(other, None).unwrap_or(NEW);
@@ -315,24 +366,33 @@ impl<'p> Placement<'p> {
         true
     }
 
-    // The item whose place another could take that costs least in new bins, and where it is.
-    fn cheapest_to_displace(&mut self, item: u32) -> Option<(f64, u32, usize)> {
-        let problem = self.problem;
-        let asking = problem.items.get(item as usize)?;
-        self.work += problem.bins.len() as u64;
-        let mut best: Option<(f64, u32, usize)> = None;
-        for (at, (bin, site)) in problem.bins.iter().zip(&self.state.sites).enumerate() {
-            if site.moved.is_empty() || !asking.admitted_by.contains(at) || !fits(&asking.size, &bin.free) {
-                continue;
-            }
-            for &(other, _) in &site.moved {
-                let Some(cost) = problem.anew(other).filter(|_| other != item) else { continue };
-                if best.is_none_or(|(least, ..)| cost < least) && self.fits_without(item, other, at) {
-                    best = Some((cost, other, at));
-                }
-            }
+    // The item whose place another could take that costs least in new bins, if less than so much, and where it is.
+    fn cheapest_to_displace(&mut self, item: u32, below: f64) -> Option<(u32, usize)> {
+        let known = self.known_of(item);
+        if known.no_place == self.rooms.changed {
+            self.work += 1;
+            return None;
         }
-        best
+        self.by_room.prepare(item, self.problem);
+        let asking = self.problem.items.get(item as usize)?;
+        let mut looked_at = 1;
+        let cheaper = self.by_cost.iter().take_while(|(cost, _)| *cost < below);
+        let found = cheaper.filter(|(_, other)| *other != item).find_map(|&(_, other)| {
+            let shelves = Some(self.by_room.in_place(item, other)).filter(|shelves| *shelves != 0)?;
+            let places = self.places.get(other as usize)?;
+            let at = places.iter().copied().find(|at| {
+                looked_at += 1;
+                self.by_room.is_on(*at, shelves)
+                    && asking.admitted_by.contains(*at)
+                    && self.fits_without(item, other, *at)
+            })?;
+            Some((other, at))
+        });
+        self.work += looked_at;
+        if found.is_none() {
+            self.learn(item, Known { no_place: self.rooms.changed, ..known });
+        }
+        found
     }
 
     fn displace(&mut self, item: u32) -> bool {
@@ -356,7 +416,7 @@ impl<'p> Placement<'p> {
                 }
             }
         }
-        let Some((_, other, at)) = self.cheapest_to_displace(item) else { return false };
+        let Some((other, at)) = self.cheapest_to_displace(item, f64::INFINITY) else { return false };
         self.take(other, at);
         self.put(other, NEW);
         self.put(item, at);
@@ -385,18 +445,43 @@ impl<'p> Placement<'p> {
 
     // The bin with room that an item would leave least of.
     fn best_fit(&mut self, item: u32, but: Option<usize>) -> Option<usize> {
+        if self.known_of(item).no_room == self.rooms.grown {
+            self.work += 1;
+            return None;
+        }
         let known = self.problem.items.get(item as usize)?;
         let least = self.sizes.get(item as usize).copied().unwrap_or(0.0).max(0.0) * ROUNDED;
-        let mut looked_at = 1;
-        let found = self.by_room.range((least.to_bits(), 0)..).map(|(_, at)| *at).find(|&at| {
-            looked_at += 1;
+        let (found, looked_at) = self.by_room.first(item, least, |at| {
             self.state.sites.get(at).is_some_and(|site| fits(&known.size, &site.room) && self.is_in_stock(site, at))
                 && known.admitted_by.contains(at)
                 && but != Some(at)
                 && self.may_hold_more(item, at)
         });
         self.work += looked_at;
+        if found.is_none() && but.is_none() {
+            let known = self.known_of(item);
+            self.learn(item, Known { no_room: self.rooms.grown, ..known });
+        }
         found
+    }
+
+    fn known_of(&self, item: u32) -> Known {
+        self.known.get(item as usize).copied().unwrap_or_default()
+    }
+
+    fn learn(&mut self, item: u32, what: Known) {
+        if let Some(known) = self.known.get_mut(item as usize) {
+            self.learnt.push((item, *known));
+            *known = what;
+        }
+    }
+
+    fn has_changed(&mut self, has_grown: bool) {
+        self.n_rooms += 1;
+        self.rooms.changed = self.n_rooms;
+        if has_grown {
+            self.rooms.grown = self.n_rooms;
+        }
     }
 
     // Whether a bin is used already, or may be taken from its stock.
@@ -425,8 +510,8 @@ impl<'p> Placement<'p> {
             }
             return;
         }
+        self.work += CHANGE;
         let asked = self.problem.items.get(item as usize).map_or(&[][..], |item| &item.size);
-        let before = self.rank_of(bin);
         let Some(site) = self.state.sites.get_mut(bin) else { return };
         let times = if comes { -1 } else { 1 };
         add(&mut site.room, asked, times);
@@ -436,7 +521,14 @@ impl<'p> Placement<'p> {
         }
         match site.moved.iter().position(|(moved, _)| *moved == item) {
             Some(at) if comes => site.moved.get_mut(at).into_iter().for_each(|(_, count)| *count += 1),
-            None if comes => site.moved.push((item, 1)),
+            None if comes => {
+                site.moved.push((item, 1));
+                self.by_room.has_moved(item, bin, true);
+                if let Some(places) = self.places.get_mut(item as usize) {
+                    let at = places.partition_point(|at| *at < bin);
+                    places.insert(at, bin);
+                }
+            }
             Some(at) => {
                 let is_last = site.moved.get_mut(at).is_none_or(|(_, count)| {
                     *count -= 1;
@@ -444,6 +536,12 @@ impl<'p> Placement<'p> {
                 });
                 if is_last {
                     site.moved.swap_remove(at);
+                    self.by_room.has_moved(item, bin, false);
+                    if let Some(places) = self.places.get_mut(item as usize)
+                        && let Ok(at) = places.binary_search(&bin)
+                    {
+                        places.remove(at);
+                    }
                 }
             }
             None => {}
@@ -456,9 +554,9 @@ impl<'p> Placement<'p> {
             *left = if is_used { left.saturating_sub(1) } else { left.saturating_add(1) };
         }
         if !is_empty {
-            self.by_room.remove(&before);
-            self.by_room.insert(self.rank_of(bin));
+            self.shelve(bin);
         }
+        self.has_changed(!comes && !is_empty);
     }
 
     /// Takes back what changed since.
@@ -472,6 +570,12 @@ impl<'p> Placement<'p> {
             }
         }
         self.state.saved = mark.saved;
+        // The rooms are as they were then.
+        while self.learnt.len() > mark.n_known {
+            let Some((item, before)) = self.learnt.pop() else { break };
+            self.known.get_mut(item as usize).into_iter().for_each(|known| *known = before);
+        }
+        self.rooms = mark.rooms;
     }
 }
 

@@ -2,7 +2,7 @@ use fixedbitset::FixedBitSet;
 use proptest::prelude::*;
 
 use super::*;
-use crate::numbers::scrambled;
+use crate::numbers::{float, scrambled};
 use crate::{BinType, Budget, Item, Problem, search};
 
 const WORK: u64 = 10_000_000;
@@ -506,4 +506,56 @@ fn the_bound_comes_to_what_the_program_of_all_patterns_says() {
         let bound = lower_bound(&problem, &offers);
         assert!((bound - least).abs() < 0.005, "{seed}: {bound}, and {least} is the best");
     }
+}
+
+/// Bins of up to 32 CPUs of which one in four has a GPU, full but for a few CPUs, each with some items.
+fn many_with_gpus() -> Consolidation {
+    const BINS: usize = 80;
+    let sizes = [[1, 0], [2, 0], [4, 0], [8, 0], [2, 1]];
+    let movable = |size: &[i64; 2]| Movable {
+        size: size.to_vec(),
+        admitted_by: all(BINS),
+        at_most: u32::MAX,
+        anew: Some(0.3 * float(size[0]) + 1.5 * float(size[1])),
+    };
+    let mut at = 0;
+    let mut random = |below: u64| {
+        at += 1;
+        scrambled(at) % below
+    };
+    let bins = (0..BINS).map(|bin| {
+        let gpus = i64::from(bin % 4 == 0);
+        let mut counts = [0_u32; 5];
+        for _ in 0..3 {
+            counts[usize::try_from(random(4)).unwrap()] += 1;
+        }
+        counts[4] = u32::from(gpus == 1 && random(2) == 1);
+        let used: i64 = counts.iter().zip(sizes).map(|(count, size)| i64::from(*count) * size[0]).sum();
+        let free = i64::try_from(random(9)).unwrap();
+        ExistingNode {
+            cost: 0.2 * float(used + free) + float(gpus),
+            disruption: f64::from(counts.iter().sum::<u32>() + 1),
+            holds: (0..).zip(counts).filter(|(_, count)| *count > 0).collect(),
+            free: vec![free, gpus - i64::from(counts[4])],
+            pool: Some(0),
+            ..ExistingNode::default()
+        }
+    });
+    let bins = bins.collect();
+    Consolidation {
+        items: sizes.iter().map(movable).collect(),
+        bins,
+        price: 0.001,
+        most: vec![u32::MAX],
+        stocks: vec![],
+    }
+}
+
+#[test]
+fn bins_without_room_are_not_looked_at() {
+    let problem = many_with_gpus();
+    let found = consolidate(&problem, None, WORK);
+    // Each round looked at some 17,000 bins where every item asked all of them.
+    assert_eq!(found.stop, Stop::Rounds, "{} emptied", found.emptied.len());
+    assert!(after(&problem, &found).is_some() && found.emptied.len() >= 26, "{} emptied", found.emptied.len());
 }
