@@ -81,13 +81,15 @@ impl Types {
     }
 
     /// Marks the properties of a schema: scalars that a Go program leaves out when they are zero, and numbers in protobuf,
-    /// of an embedded field with those that lead to it.
+    /// of an embedded field with those that lead to it. What is embedded without a number, as `TypeMeta`, is in no message.
     pub fn mark(&self, schema_name: &str, schema: &mut Value) {
-        let mut structs = vec![(schema_name, Vec::new())];
+        let mut structs = vec![(schema_name, Some(Vec::new()))];
         while let Some((name, prefix)) = structs.pop() {
             let Some(found) = self.structs.get(name) else { continue };
+            let inside =
+                |number: u64| -> Option<Vec<u64>> { Some(prefix.iter().flatten().copied().chain([number]).collect()) };
             for (embedded, number) in &found.embedded {
-                structs.push((embedded, prefix.iter().copied().chain(*number).collect()));
+                structs.push((embedded, number.filter(|_| prefix.is_some()).and_then(inside)));
             }
             for field in &found.fields {
                 let Some(Value::Object(property)) = schema.pointer_mut(&format!("/properties/{}", field.name)) else {
@@ -98,8 +100,7 @@ impl Types {
                 if scalar && field.is_omitted {
                     property.insert("x-go-omit-zero".to_owned(), Value::Bool(true));
                 }
-                if let Some(number) = field.number {
-                    let path: Vec<u64> = prefix.iter().copied().chain([number]).collect();
+                if let Some(path) = field.number.filter(|_| prefix.is_some()).and_then(inside) {
                     property.insert("x-proto".to_owned(), path.into());
                 }
             }

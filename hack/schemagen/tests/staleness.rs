@@ -64,4 +64,10 @@ fn embedded_fields_are_numbered_by_the_way_to_them() {
     let number = |path: &str| data.pointer(path).unwrap()["x-proto"].clone();
     assert_eq!(number("/schemas/io.k8s.api.core.v1.PodSpec/properties/containers"), serde_json::json!([2]));
     assert_eq!(number("/schemas/io.k8s.api.core.v1.Volume/properties/emptyDir"), serde_json::json!([2, 2]));
+    // `TypeMeta` is in no message, so that its fields have no number that another one has.
+    let options = "/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions/properties";
+    assert_eq!(number(&format!("{options}/preconditions")), serde_json::json!([2]));
+    for field in ["apiVersion", "kind"] {
+        assert!(data.pointer(&format!("{options}/{field}")).unwrap().get("x-proto").is_none(), "{field}");
+    }
 }

@@ -38,6 +38,16 @@ pub(crate) fn labels(object: &Value) -> impl Iterator<Item = (&str, &str)> {
     pairs(object, "labels")
 }
 
+/// Labels that take the place of those of the same keys.
+pub(crate) fn add_labels(object: &mut Value, labels: Map<String, Value>) {
+    if labels.is_empty() {
+        return;
+    }
+    if let Some(all) = object_mut(object, &["metadata", "labels"]) {
+        all.extend(labels);
+    }
+}
+
 pub(crate) fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
     object.get("metadata")?.get("annotations")?.get(key)?.as_str()
 }

@@ -74,6 +74,8 @@ pub struct Admission {
     pub resource_quota: bool,
     /// Pods tolerate a lost node for five minutes.
     pub default_toleration_seconds: bool,
+    /// Pods get the zone and region labels of the node that they are bound to.
+    pub pod_topology_labels: bool,
     /// New nodes are tainted not-ready until a controller says otherwise. Off by default: nobody would untaint them.
     pub taint_new_nodes: bool,
     /// Volumes and claims are kept while they are used. Off by default: it needs a controller that ends it.
@@ -124,6 +126,7 @@ impl Default for Admission {
             priority: true,
             limit_ranger: true,
             resource_quota: true,
+            pod_topology_labels: true,
             default_toleration_seconds: true,
             taint_new_nodes: false,
             storage_protection: false,

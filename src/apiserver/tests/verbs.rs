@@ -1,7 +1,7 @@
 //! Requests that a stranger sends: what the real server does with them was tried beside it.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-use berth_apiserver::{ApiServer, Config};
+use berth_apiserver::{Admission, ApiServer, Config};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
@@ -20,6 +20,10 @@ struct Answered {
 async fn send(server: &ApiServer, method: &str, path: &str, body: &Value) -> Answered {
     let kind = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
     let body = if body.is_null() { Bytes::new() } else { body.to_string().into() };
+    send_as(server, method, path, (kind, body)).await
+}
+
+async fn send_as(server: &ApiServer, method: &str, path: &str, (kind, body): (&str, Bytes)) -> Answered {
     let request = http::Request::builder().method(method).uri(path).header("content-type", kind);
     let response = server.clone().call(request.body(Full::new(body)).unwrap()).await.unwrap();
     let code = response.status().as_u16();
@@ -367,4 +371,153 @@ async fn definitions_of_the_communitys_groups_say_whether_they_are_approved() {
     let own = format!("{DEFINITIONS}/cs.new.k8s.io");
     let change = json!({"metadata": {"annotations": {"api-approved.kubernetes.io": null}}});
     assert_eq!(send(&server, "PATCH", &own, &change).await.code, 422);
+}
+
+#[tokio::test]
+async fn a_target_port_that_a_go_program_leaves_out_is_the_port() {
+    let server = ApiServer::new(Config::default());
+    let services = "/api/v1/namespaces/default/services";
+    let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"},
+        "spec": {"ports": [{"name": "a", "port": 80, "targetPort": 0}, {"name": "b", "port": 81, "targetPort": ""}]}});
+    let made = send(&server, "POST", services, &service).await;
+    assert_eq!(made.code, 201, "{}", made.body);
+    let targets = |service: &Value| [0, 1].map(|at| service["spec"]["ports"][at]["targetPort"].clone());
+    assert_eq!(targets(&made.body), [80, 81]);
+    let mut changed = made.body.clone();
+    changed["spec"]["ports"][0]["targetPort"] = "http".into();
+    changed["spec"]["ports"][1]["targetPort"] = 0.into();
+    let changed = send(&server, "PUT", &format!("{services}/s"), &changed).await;
+    assert_eq!((changed.code, targets(&changed.body)), (200, [json!("http"), json!(81)]));
+}
+
+/// A field of a message in protobuf.
+fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
+    [&[number << 3 | 2, u8::try_from(bytes.len()).unwrap()], bytes].concat()
+}
+
+#[tokio::test]
+async fn a_deletion_in_protobuf_has_conditions_and_grace_as_one_in_json() {
+    let server = ApiServer::new(Config::default());
+    let version = pod(&server).await;
+    let path = format!("{PODS}/p");
+    let uid = send(&server, "GET", &path, &Value::Null).await.body["metadata"]["uid"].as_str().unwrap().to_owned();
+    let delete = async |uid: &str, version: &str| {
+        let conditions = field(2, &[field(1, uid.as_bytes()), field(2, version.as_bytes())].concat());
+        let options = [vec![1 << 3, 7], conditions].concat();
+        let types = [field(1, b"v1"), field(2, b"DeleteOptions")].concat();
+        let body = [b"k8s\0".to_vec(), field(1, &types), field(2, &options)].concat();
+        send_as(&server, "DELETE", &path, ("application/vnd.kubernetes.protobuf", body.into())).await
+    };
+    assert_eq!(delete(&uid, "1").await.code, 409);
+    assert_eq!(delete("other", &version).await.code, 409);
+    let deleted = delete(&uid, &version).await;
+    assert_eq!((deleted.code, &deleted.body["metadata"]["deletionGracePeriodSeconds"]), (200, &json!(7)));
+}
+
+#[tokio::test]
+async fn pods_have_the_zone_and_region_of_their_node() {
+    let server = ApiServer::new(Config::default());
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "labels": {
+        "topology.kubernetes.io/zone": "z1", "topology.kubernetes.io/region": "r1", "team": "a"}}});
+    assert_eq!(send(&server, "POST", "/api/v1/nodes", &node).await.code, 201);
+    let made = async |server: &ApiServer, name: &str, labels: Value, node: Option<&str>| {
+        let mut pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": labels},
+            "spec": {"containers": [{"name": "c", "image": "i"}]}});
+        if let Some(node) = node {
+            pod["spec"]["nodeName"] = node.into();
+        }
+        let made = send(server, "POST", PODS, &pod).await;
+        assert_eq!(made.code, 201, "{}", made.body);
+        made.body["metadata"]["labels"].clone()
+    };
+    let bound = async |server: &ApiServer, name: &str, labels: Value, node: &str| {
+        let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name, "labels": labels},
+            "target": {"kind": "Node", "name": node}});
+        let answered = send(server, "POST", &format!("{PODS}/{name}/binding"), &binding).await;
+        assert_eq!(answered.code, 201, "{}", answered.body);
+        send(server, "GET", &format!("{PODS}/{name}"), &Value::Null).await.body["metadata"]["labels"].clone()
+    };
+    let own = json!({"topology.kubernetes.io/zone": "mine", "app": "s"});
+    let theirs = json!({"topology.kubernetes.io/zone": "z1", "topology.kubernetes.io/region": "r1", "app": "s"});
+    assert_eq!(made(&server, "a", own.clone(), None).await, own);
+    assert_eq!(bound(&server, "a", json!({"topology.kubernetes.io/zone": "of the binding"}), "n").await, theirs);
+    assert_eq!(made(&server, "b", own.clone(), Some("n")).await, theirs);
+    // What a scheduler says where the node says nothing is taken over.
+    made(&server, "c", json!({"app": "s"}), None).await;
+    let said = json!({"topology.kubernetes.io/zone": "z2", "x": "y"});
+    let all = json!({"topology.kubernetes.io/zone": "z2", "x": "y", "app": "s"});
+    assert_eq!(bound(&server, "c", said, "no-such-node").await, all);
+    // Where the plugin is off, nodes are not asked.
+    let admission = Admission { pod_topology_labels: false, ..Admission::default() };
+    let server = ApiServer::new(Config { admission, ..Config::default() });
+    assert_eq!(send(&server, "POST", "/api/v1/nodes", &node).await.code, 201);
+    made(&server, "a", own.clone(), None).await;
+    assert_eq!(bound(&server, "a", json!({}), "n").await, own);
+}
+
+#[tokio::test]
+async fn a_custom_resource_that_does_not_say_how_many_it_wants_is_scaled() {
+    let server = ApiServer::new(Config::default());
+    let mut definition = definition();
+    let number = json!({"type": "object", "properties": {"replicas": {"type": "integer"}}});
+    let version = &mut definition["spec"]["versions"][0];
+    version["schema"]["openAPIV3Schema"]["properties"] = json!({"spec": number, "status": number});
+    version["subresources"] =
+        json!({"scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}});
+    assert_eq!(send(&server, "POST", DEFINITIONS, &definition).await.code, 201);
+    let things = "/apis/example.com/v1/namespaces/default/things";
+    let thing = json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a"}});
+    assert_eq!(send(&server, "POST", things, &thing).await.code, 201);
+    let scale = format!("{things}/a/scale");
+    assert_eq!(send(&server, "GET", &scale, &Value::Null).await.code, 500);
+    let scaled = send(&server, "PATCH", &scale, &json!({"spec": {"replicas": 4}})).await;
+    assert_eq!((scaled.code, &scaled.body["spec"]["replicas"]), (200, &json!(4)), "{}", scaled.body);
+    let thing = send(&server, "GET", &format!("{things}/a"), &Value::Null).await.body;
+    assert_eq!(thing["spec"], json!({"replicas": 4}));
+}
+
+#[tokio::test]
+async fn a_pod_with_limits_of_its_own_requests_what_its_containers_do_or_its_limits() {
+    let server = ApiServer::new(Config::default());
+    let limits = json!({"cpu": "2", "memory": "1Gi"});
+    let containers = |requests: Value| {
+        json!([{"name": "c", "image": "i", "resources": {"requests": requests}},
+        {"name": "d", "image": "i", "resources": {"requests": requests}}])
+    };
+    for (name, own, requests, expected, class) in [
+        ("limits", json!({"limits": limits}), json!({}), limits.clone(), "Guaranteed"),
+        (
+            "sum",
+            json!({"limits": limits}),
+            json!({"cpu": "300m"}),
+            json!({"cpu": "600m", "memory": "1Gi"}),
+            "Burstable",
+        ),
+        (
+            "own",
+            json!({"limits": limits, "requests": {"cpu": "1"}}),
+            json!({"cpu": "300m"}),
+            json!({"cpu": "1", "memory": "1Gi"}),
+            "Burstable",
+        ),
+        ("requests", json!({"requests": {"cpu": "1"}}), json!({}), json!({"cpu": "1"}), "Burstable"),
+    ] {
+        let pod = json!({"metadata": {"name": name}, "spec": {"resources": own, "containers": containers(requests)}});
+        let made = send(&server, "POST", PODS, &pod).await;
+        assert_eq!(made.code, 201, "{name}: {}", made.body);
+        assert_eq!(made.body["spec"]["resources"]["requests"], expected, "{name}");
+        assert_eq!(made.body["status"]["qosClass"], class, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn ports_of_a_network_policy_are_of_tcp() {
+    let server = ApiServer::new(Config::default());
+    let policy = json!({"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": "p"},
+        "spec": {"podSelector": {}, "ingress": [{"ports": [{}, {"protocol": "UDP"}]}], "egress": [{"ports": [{"port": 1}]}]}});
+    let made = send(&server, "POST", "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies", &policy).await;
+    assert_eq!(made.code, 201, "{}", made.body);
+    let spec = &made.body["spec"];
+    assert_eq!(spec["ingress"][0]["ports"], json!([{"protocol": "TCP"}, {"protocol": "UDP"}]));
+    assert_eq!(spec["egress"][0]["ports"], json!([{"port": 1, "protocol": "TCP"}]));
 }

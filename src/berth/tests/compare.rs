@@ -177,7 +177,7 @@ fn a_change_that_lets_a_rollout_go_on_makes_pods_anew() {
     let status = "status: {updateRevision: new, currentRevision: old, replicas: 2}\n";
     let cluster = [cluster, members(2), status.to_owned(), member(0), member(1)].concat();
     for (name, change, n) in [
-        ("unpaused", deployment("web", 2, 2), 2),
+        ("unpaused", deployment("web", 2, 2).replace("replicas: 2", "replicas: 2\n  paused: false"), 2),
         ("back", deployment("web", 2, 1), 0),
         ("partition", members(1), 1),
         ("same", members(2), 0),
@@ -291,6 +291,89 @@ fn manifests_that_a_cluster_was_made_from_change_nothing() {
     assert_eq!(found["nodeClaims"].as_array().unwrap().len(), 0, "{found}");
     let (_, told) = change("other", bare.replace("cpu: 2", "cpu: 3"));
     assert!(told.contains("Pod default/bare: it runs, and what it requests cannot be changed"), "{told}");
+}
+
+/// The `diff` and warnings of a plan with a change.
+fn changed(name: &str, cluster: &str, change: &str) -> (serde_json::Value, String) {
+    let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("merge-{}-{name}", std::process::id()));
+    std::fs::write(&file, change).unwrap();
+    let args = ["--instance-types", &catalogue(name), "--diff", &file.display().to_string(), "-o", "json"];
+    let run = plan(cluster, &args);
+    let found: serde_json::Value = serde_json::from_str(&run.stdout).unwrap_or_else(|_| panic!("{}", run.stderr));
+    (found["diff"].clone(), run.stderr)
+}
+
+/// The same object as `kubectl apply` leaves it, which notes the manifest.
+fn applied(object: &str, manifest: &serde_json::Value) -> String {
+    let last = serde_json::Value::String(manifest.to_string());
+    object.replace(
+        "metadata: {",
+        &format!("metadata: {{annotations: {{kubectl.kubernetes.io/last-applied-configuration: {last}}}, "),
+    )
+}
+
+/// The regression: labels that another tool had set were gone with a change that gives the object without them.
+#[test]
+fn labels_stay_that_neither_a_change_nor_what_was_applied_last_names() {
+    let namespace =
+        |labels: &str| format!("---\napiVersion: v1\nkind: Namespace\nmetadata: {{name: default{labels}}}\n");
+    let labelled = namespace(", labels: {tier: x}");
+    // It avoids `web` where the namespace has the label.
+    let avoids = "affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: \
+                  kubernetes.io/hostname, labelSelector: {matchLabels: {app: web}}, namespaceSelector: {matchLabels: {tier: x}}}]}}";
+    let other = deployment("other", 1, 1).replace("spec: {containers", &format!("spec: {{{avoids}, containers"));
+    let rest = [node("n1", "large", 8, ""), deployment("web", 2, 1), rolled(2, "n1"), other].concat();
+    let n_new = |diff: &serde_json::Value| diff["after"]["nodeClaims"].clone();
+    let (diff, told) = changed("kept", &[labelled.clone(), rest.clone()].concat(), &namespace(""));
+    assert_eq!((n_new(&diff), &diff["before"]), (1.into(), &diff["after"]), "{told}");
+    let last = serde_json::json!({"metadata": {"name": "default", "labels": {"tier": "x"}}});
+    let (diff, told) = changed("taken", &[applied(&labelled, &last), rest].concat(), &namespace(""));
+    assert_eq!(n_new(&diff), 0, "{told}");
+
+    let team = node("n1", "small", 2, ", team: blue");
+    let picky = deployment("web", 1, 1).replace("spec: {containers", "spec: {nodeSelector: {team: blue}, containers");
+    let cluster = [team, picky].concat();
+    for (name, given) in [("none", ""), ("more", ", labels: {q: x}")] {
+        let change = format!("---\napiVersion: v1\nkind: Node\nmetadata: {{name: n1{given}}}\n");
+        let (diff, told) = changed(name, &cluster, &change);
+        assert_eq!((n_new(&diff), &diff["before"]), (0.into(), &diff["after"]), "{name}: {told}");
+        assert_eq!(diff["after"]["unschedulable"], 0, "{name}: {told}");
+    }
+}
+
+/// The regression: what a hand or Kueue had paused or suspended went on where the manifest says nothing of it.
+#[test]
+fn what_is_paused_or_suspended_stays_so_unless_what_was_applied_last_said_so() {
+    let paused = deployment("web", 2, 1).replace("replicas: 2", "replicas: 2\n  paused: true");
+    let rest = [node("n1", "large", 8, ""), rolled(2, "n1")].concat();
+    let (diff, told) = changed("paused", &[paused.clone(), rest.clone()].concat(), &deployment("web", 2, 4));
+    assert_eq!(diff["before"], diff["after"], "{told}");
+    let last = serde_json::json!({"spec": {"paused": true}});
+    let (_, told) = changed("resumed", &[applied(&paused, &last), rest].concat(), &deployment("web", 2, 4));
+    assert!(told.contains("makes 2 of its pods anew"), "{told}");
+
+    let template =
+        "template: {spec: {restartPolicy: Never, containers: [{name: c, image: i, resources: {requests: {cpu: 1}}}]}}";
+    let job = |suspend: &str| {
+        format!(
+            "---\napiVersion: batch/v1\nkind: Job\nmetadata: {{name: j}}\nspec: {{{suspend}parallelism: 2, completions: 2, {template}}}\n"
+        )
+    };
+    let cron = |suspend: &str| {
+        format!(
+            "---\napiVersion: batch/v1\nkind: CronJob\nmetadata: {{name: j}}\nspec: {{{suspend}schedule: \"0 * * * *\", \
+             jobTemplate: {{spec: {{{template}}}}}}}\n"
+        )
+    };
+    let n_pods = |diff: &serde_json::Value| diff["after"]["pods"].clone();
+    let last = serde_json::json!({"spec": {"suspend": true}});
+    let node = node("n1", "large", 8, "");
+    for (name, held, given) in [("job", job("suspend: true, "), job("")), ("cron", cron("suspend: true, "), cron(""))] {
+        let (diff, told) = changed(name, &[node.clone(), held.clone()].concat(), &given);
+        assert_eq!(n_pods(&diff), 0, "{name}: {told}");
+        let (diff, told) = changed(name, &[node.clone(), applied(&held, &last)].concat(), &given);
+        assert_ne!(n_pods(&diff), 0, "{name}: {told}");
+    }
 }
 
 /// The regression: a claim that a change gives again counted as unbound, so that its pod was planned in another zone.

@@ -51,6 +51,14 @@ macro_rules! objects {
                     Self::$beside(object) => &object.metadata,
                 }
             }
+
+            /// The same, to be changed.
+            pub fn metadata_mut(&mut self) -> &mut ObjectMeta {
+                match self {
+                    $(Self::$kind(object) => &mut object.metadata,)*
+                    Self::$beside(object) => &mut object.metadata,
+                }
+            }
         }
 
         /// Every kind that is read.

@@ -11,7 +11,8 @@ use crate::resource::Resource;
 use crate::status::{ApiError, Result};
 use crate::verbs::Scope;
 
-pub(crate) use quota::{Charge, Ledger, check as check_quota, may_grow};
+pub(crate) use pods::topology_of;
+pub(crate) use quota::{Charge, Ledger, check as check_quota, may_grow, pod_total};
 
 /// Namespaces that cannot be deleted.
 const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
@@ -35,6 +36,9 @@ pub(crate) fn admit_create(scope: &Scope<'_>, object: &mut Value) -> Result<()> 
                 pods::service_account(object);
             }
             pods::runtime_class(scope, object)?;
+            if switches.pod_topology_labels {
+                pods::label_topology(scope.server, object);
+            }
             if switches.limit_ranger {
                 limits::apply(scope, object)?;
             }

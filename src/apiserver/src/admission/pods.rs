@@ -3,8 +3,12 @@
 use serde_json::{Map, Value, json};
 
 use crate::meta;
+use crate::server::ApiServer;
 use crate::status::{ApiError, Result};
 use crate::verbs::Scope;
+
+/// The labels of nodes that pods get.
+const TOPOLOGY: [&str; 2] = ["topology.kubernetes.io/zone", "topology.kubernetes.io/region"];
 
 /// Sets priority and preemption policy from the PriorityClass.
 pub(super) fn priority(scope: &Scope<'_>, pod: &mut Value) -> Result<()> {
@@ -44,6 +48,19 @@ pub(super) fn priority(scope: &Scope<'_>, pod: &mut Value) -> Result<()> {
         spec.insert("preemptionPolicy".to_owned(), policy.into());
     }
     Ok(())
+}
+
+/// The labels of a node that its pods have, too: where it is. None of a node that is not there.
+pub(crate) fn topology_of(server: &ApiServer, node: &str) -> Map<String, Value> {
+    let node = if node.is_empty() { None } else { server.value("nodes", node) };
+    let labels = node.as_ref().into_iter().flat_map(meta::labels);
+    labels.filter(|(key, _)| TOPOLOGY.contains(key)).map(|(key, value)| (key.to_owned(), value.into())).collect()
+}
+
+/// A pod that names its node when it is made has the node's zone and region, whatever it says itself.
+pub(super) fn label_topology(server: &ApiServer, pod: &mut Value) {
+    let labels = topology_of(server, meta::text_at(pod, &["spec", "nodeName"]));
+    meta::add_labels(pod, labels);
 }
 
 /// The account `default`, where a token is mounted and no account named.

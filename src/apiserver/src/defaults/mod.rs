@@ -14,7 +14,10 @@ use crate::resource::Resource;
 /// Completes an object of a built-in kind.
 pub(crate) fn complete(resource: &Resource, object: &mut Value) {
     match resource.storage.as_str() {
-        "pods" => pod::complete_pod(object_mut(object, &["spec"])),
+        "pods" => {
+            pod::complete_pod(object_mut(object, &["spec"]));
+            pod::fill_own_requests(object);
+        }
         "podtemplates" => pod::fill_template(object.get_mut("template")),
         "replicationcontrollers" => workload::replication_controller(object),
         "replicasets.apps" => workload::replica_set(object),
@@ -90,6 +93,11 @@ pub(crate) fn complete(resource: &Resource, object: &mut Value) {
             let is_set = |field: &str| meta::at(object, &["spec", field]).is_some();
             let types = if is_set("egress") { json!(["Ingress", "Egress"]) } else { json!(["Ingress"]) };
             with(object, &["spec"], &[("policyTypes", types)]);
+            for direction in ["ingress", "egress"] {
+                let rules = object.pointer_mut(&format!("/spec/{direction}")).and_then(Value::as_array_mut);
+                let ports = rules.into_iter().flatten().filter_map(|rule| rule.get_mut("ports")?.as_array_mut());
+                ports.flatten().for_each(|port| with(port, &[], &[("protocol", json!("TCP"))]));
+            }
         }
         "rolebindings.rbac.authorization.k8s.io" | "clusterrolebindings.rbac.authorization.k8s.io" => binding(object),
         _ => {}

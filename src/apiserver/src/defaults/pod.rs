@@ -18,6 +18,21 @@ pub(crate) fn complete_pod(spec: Option<&mut Map<String, Value>>) {
     complete(Some(spec));
 }
 
+/// What a pod with limits of its own requests itself: as much as its containers, or else its limits.
+pub(crate) fn fill_own_requests(pod: &mut Value) {
+    let limits = pod.pointer("/spec/resources/limits").and_then(Value::as_object).cloned().unwrap_or_default();
+    if limits.is_empty() {
+        return;
+    }
+    let total = crate::admission::pod_total(pod, "requests").into_iter();
+    let of_containers = total.map(|(name, amount)| (name.to_owned(), Value::from(amount.to_string())));
+    let of_containers: Vec<_> = of_containers.filter(|(name, _)| ["cpu", "memory"].contains(&name.as_str())).collect();
+    let Some(requests) = object_mut(pod, &["spec", "resources", "requests"]) else { return };
+    for (name, amount) in of_containers.into_iter().chain(limits) {
+        crate::meta::fill(requests, &name, amount);
+    }
+}
+
 /// Completes a pod's spec.
 pub(crate) fn complete(spec: Option<&mut Map<String, Value>>) {
     use crate::meta::fill as default;

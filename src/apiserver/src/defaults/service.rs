@@ -29,6 +29,10 @@ pub(super) fn fill(object: &mut Value) {
     for port in ports.into_iter().flatten().filter_map(Value::as_object_mut) {
         let number = port.get("port").cloned().unwrap_or_default();
         meta::fill(port, "protocol", "TCP");
+        // What a Go program leaves out is sent as 0.
+        if port.get("targetPort").is_some_and(|target| *target == 0 || *target == "") {
+            port.remove("targetPort");
+        }
         meta::fill(port, "targetPort", number);
     }
 }

@@ -239,7 +239,12 @@ fn label_job(job: &mut Value) {
 pub(super) fn quality_of_service(pod: &Value) -> &'static str {
     let (mut any, mut guaranteed) = (false, true);
     let containers = meta::list_at(pod, &["spec", "containers"]).iter();
-    for container in containers.chain(meta::list_at(pod, &["spec", "initContainers"])) {
+    let mut asking: Vec<&Value> = containers.chain(meta::list_at(pod, &["spec", "initContainers"])).collect();
+    // What the pod itself asks for counts alone.
+    if let Some(spec) = pod.get("spec").filter(|spec| spec.get("resources").is_some_and(Value::is_object)) {
+        asking = vec![spec];
+    }
+    for container in asking {
         for resource in ["cpu", "memory"] {
             let amount =
                 |kind: &str| meta::at(container, &["resources", kind, resource]).filter(|amount| *amount != "0");

@@ -11,9 +11,14 @@ use crate::resource::Subresource;
 use crate::schema::{builtin, decode};
 use crate::selector::LabelSelector;
 use crate::status::{ApiError, Cause, Result, success};
-use crate::{convert, meta};
+use crate::{admission, convert, meta};
 
 const SCALE_SCHEMA: &str = "io.k8s.api.autoscaling.v1.Scale";
+
+/// The number at a path of a definition.
+fn number_at(object: &Value, path: &[String]) -> Option<i64> {
+    meta::int_at(object, &path.iter().map(String::as_str).collect::<Vec<_>>())
+}
 
 impl Scope<'_> {
     pub(super) fn subresource_answer(&self, sub: &Subresource, name: &str) -> Result<Answer> {
@@ -71,6 +76,11 @@ impl Scope<'_> {
         }
         let uid = meta::text(&binding, "uid").to_owned();
         let conflict = |why: String| ApiError::conflict("", "pods/binding", name, &why);
+        let mut labels =
+            meta::at(&binding, &["metadata", "labels"]).and_then(Value::as_object).cloned().unwrap_or_default();
+        if self.server.inner.config.admission.pod_topology_labels {
+            labels.extend(admission::topology_of(self.server, &target));
+        }
         self.change_quietly(name, &mut |pod, now| {
             if !uid.is_empty() && uid != meta::text(pod, "uid") {
                 let (has, path) = (meta::text(pod, "uid"), self.resource.registry_path(&self.key(name)));
@@ -99,6 +109,7 @@ impl Scope<'_> {
             {
                 annotations.extend(given.clone());
             }
+            meta::add_labels(pod, labels.clone());
             set_condition(pod, &json!({"type": "PodScheduled", "status": "True", "lastTransitionTime": now}));
             Ok(())
         })?;
@@ -249,21 +260,22 @@ impl Scope<'_> {
         let stored = self.server.inner.store.get(&self.resource.storage, &self.key(name));
         let stored = stored.ok_or_else(|| self.not_found(name))?;
         let object = convert::value_of(&self.resource, &stored);
-        self.scale(&object)
+        let paths = self.scale_paths();
+        if self.resource.custom().is_some() && number_at(&object, &paths.spec).is_none() {
+            let path = paths.spec.join(".");
+            return Err(ApiError::internal(format!("the spec replicas field \".{path}\" does not exist")));
+        }
+        Ok(self.scale(&object))
     }
 
-    fn scale(&self, object: &Value) -> Result<Value> {
+    /// The scale of an object; one that does not say how many it wants, which may still be written, wants none.
+    fn scale(&self, object: &Value) -> Value {
         let mut scale = json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "spec": {}, "status": {"replicas": 0}});
         for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
             meta::copy(&mut scale, object, field);
         }
         let paths = self.scale_paths();
-        let number = |path: &[String]| meta::int_at(object, &path.iter().map(String::as_str).collect::<Vec<_>>());
-        if self.resource.custom().is_some() && number(&paths.spec).is_none() {
-            let path = paths.spec.join(".");
-            return Err(ApiError::internal(format!("the spec replicas field \".{path}\" does not exist")));
-        }
-        let wanted = number(&paths.spec).unwrap_or(0);
+        let wanted = number_at(object, &paths.spec).unwrap_or(0);
         if wanted != 0
             && let Some(spec) = meta::object_mut(&mut scale, &["spec"])
         {
@@ -275,12 +287,12 @@ impl Scope<'_> {
             (None, None) => crate::defaults::selector_text(meta::at(object, &["spec", "selector"])),
         };
         if let Some(status) = meta::object_mut(&mut scale, &["status"]) {
-            status.insert("replicas".to_owned(), number(&paths.status).unwrap_or(0).into());
+            status.insert("replicas".to_owned(), number_at(object, &paths.status).unwrap_or(0).into());
             if !selector.is_empty() {
                 status.insert("selector".to_owned(), selector.into());
             }
         }
-        Ok(scale)
+        scale
     }
 
     fn scale_paths(&self) -> crate::crd::ScalePaths {
@@ -302,7 +314,7 @@ impl Scope<'_> {
         let changed = self.change(name, false, "", &mut |live, now| {
             let live = live.ok_or_else(|| self.not_found(name))?;
             let replicas: Vec<&str> = paths.spec.iter().map(String::as_str).collect();
-            let mut present = self.scale(live)?;
+            let mut present = self.scale(live);
             own_scale(&mut present, live, &replicas);
             let writer = Writer { manager: &manager, api_version, subresource: "scale", now };
             let none = crate::apply::FieldSet::default();
@@ -353,7 +365,7 @@ impl Scope<'_> {
             Ok(new)
         })?;
         let object = convert::value_of(&self.resource, &changed.object);
-        Ok(Answer::Value { code: 200, value: self.scale(&object)? })
+        Ok(Answer::Value { code: 200, value: self.scale(&object) })
     }
 }
 

@@ -159,7 +159,7 @@ impl Admission {
         drafts: &Drafts,
         cluster: &mut Cluster,
     ) {
-        if self.quotas.values().all(|quota| !quota.is_counted) {
+        if !self.quotas.values().any(Quota::tells_some) {
             return;
         }
         let mut counts: FxIndexMap<(Sym, u32), u32> = FxIndexMap::default();
@@ -169,16 +169,16 @@ impl Admission {
         for ((namespace, draft), count) in counts {
             let Some(shape) = self.shape(draft, drafts) else { continue };
             let Ok(usage) = Usage::of(&shape, cluster) else { continue };
-            let quotas = self.quotas.iter_mut().filter(|((of, _), quota)| *of == namespace && quota.is_counted);
+            let quotas = self.quotas.iter_mut().filter(|((of, _), quota)| *of == namespace && quota.tells_some());
             for (_, quota) in quotas.filter(|(_, quota)| quota.is_about(&shape)) {
                 quota.give_back(&usage, count, cluster);
             }
         }
     }
 
-    // What quotas whose status says nothing have of pods that exist.
+    // What quotas have of pods that exist, as far as their status does not say.
     fn count_existing(&mut self, to: &mut Admitting<'_>) {
-        if self.quotas.values().all(|quota| quota.is_counted) {
+        if self.quotas.values().all(Quota::tells_all) {
             return;
         }
         let mut counts: FxIndexMap<(Sym, u32), u32> = FxIndexMap::default();
@@ -190,9 +190,9 @@ impl Admission {
         for ((namespace, draft), count) in counts {
             let Some(shape) = self.shape(draft, to.drafts) else { continue };
             let Ok(usage) = Usage::of(&shape, to.cluster) else { continue };
-            let quotas = self.quotas.iter_mut().filter(|((of, _), quota)| *of == namespace && !quota.is_counted);
+            let quotas = self.quotas.iter_mut().filter(|((of, _), quota)| *of == namespace && !quota.tells_all());
             for (_, quota) in quotas.filter(|(_, quota)| quota.is_about(&shape)) {
-                quota.take(&usage, count, to.cluster);
+                quota.count_existing(&usage, count, to.cluster);
             }
         }
     }

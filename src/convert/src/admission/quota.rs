@@ -16,11 +16,18 @@ const REQUIRED: [&str; 6] = ["cpu", "memory", "requests.cpu", "requests.memory",
 /// What a quota of a namespace allows.
 #[derive(Clone, Debug)]
 pub(crate) struct Quota {
-    /// By the name of what it counts: the most, and what is used, in nano-units.
-    counts: BTreeMap<String, (i128, i128)>,
-    /// Whether its status says what is used.
-    pub(super) is_counted: bool,
+    /// By the name of what it counts.
+    counts: BTreeMap<String, Count>,
     scopes: Vec<ScopedResourceSelectorRequirement>,
+}
+
+/// What a quota allows of one resource, in nano-units.
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    most: i128,
+    used: i128,
+    /// Whether its status says what is used: of what was added to a quota it does not yet.
+    is_told: bool,
 }
 
 /// What a pod takes of quotas.
@@ -65,11 +72,12 @@ impl Quota {
         let mut counts = BTreeMap::new();
         for (name, most) in hard.into_iter().flatten() {
             let most = parse(&most.0).map_err(|problem| problem.under(format!("spec.hard[{name}]")))?;
-            let used = match used.and_then(|used| used.get(name)) {
+            let told = used.and_then(|used| used.get(name));
+            let used = match told {
                 Some(used) => parse(&used.0).map_err(|problem| problem.under(format!("status.used[{name}]")))?,
                 None => 0,
             };
-            counts.insert(name.clone(), (most, used));
+            counts.insert(name.clone(), Count { most, used, is_told: told.is_some() });
         }
         let named = spec.into_iter().flat_map(|spec| spec.scopes.iter().flatten());
         let exists = |scope: &String| ScopedResourceSelectorRequirement {
@@ -80,7 +88,17 @@ impl Quota {
         let selector = spec.and_then(|spec| spec.scope_selector.as_ref());
         let selected = selector.into_iter().flat_map(|selector| selector.match_expressions.iter().flatten());
         let scopes = named.map(exists).chain(selected.cloned()).collect();
-        Ok(Quota { counts, is_counted: used.is_some(), scopes })
+        Ok(Quota { counts, scopes })
+    }
+
+    /// Whether its status says what is used of something that it counts.
+    pub(super) fn tells_some(&self) -> bool {
+        self.counts.values().any(|count| count.is_told)
+    }
+
+    /// Whether it says so of everything.
+    pub(super) fn tells_all(&self) -> bool {
+        self.counts.values().all(|count| count.is_told)
     }
 
     /// Whether it is about pods of the shape.
@@ -133,9 +151,9 @@ impl Quota {
     /// How many pods of this usage it still allows, and what it has least of.
     pub(super) fn allows(&self, usage: &Usage, cluster: &Cluster) -> (u32, Option<String>) {
         let mut least: (u32, Option<String>) = (u32::MAX, None);
-        for (name, (most, used)) in &self.counts {
+        for (name, count) in &self.counts {
             let Some(each) = usage.get(name, cluster).filter(|each| *each > 0) else { continue };
-            let fits = u32::try_from((most - used).max(0) / each).unwrap_or(u32::MAX);
+            let fits = u32::try_from((count.most - count.used).max(0) / each).unwrap_or(u32::MAX);
             if fits < least.0 {
                 least = (fits, Some(name.clone()));
             }
@@ -143,19 +161,28 @@ impl Quota {
         least
     }
 
-    /// Gives back what so many pods use.
+    /// Gives back what so many pods use, which its status still counts.
     pub(super) fn give_back(&mut self, usage: &Usage, count: u32, cluster: &Cluster) {
-        for (name, (_, used)) in &mut self.counts {
+        for (name, of_name) in self.counts.iter_mut().filter(|(_, of_name)| of_name.is_told) {
             let each = usage.get(name, cluster).unwrap_or(0);
-            *used = used.saturating_sub(each.saturating_mul(i128::from(count))).max(0);
+            of_name.used = of_name.used.saturating_sub(each.saturating_mul(i128::from(count))).max(0);
         }
+    }
+
+    /// Counts what so many pods that exist use of what its status does not tell.
+    pub(super) fn count_existing(&mut self, usage: &Usage, count: u32, cluster: &Cluster) {
+        self.add(usage, count, cluster, |of_name| !of_name.is_told);
     }
 
     /// Takes what so many pods use.
     pub(super) fn take(&mut self, usage: &Usage, count: u32, cluster: &Cluster) {
-        for (name, (_, used)) in &mut self.counts {
+        self.add(usage, count, cluster, |_| true);
+    }
+
+    fn add(&mut self, usage: &Usage, count: u32, cluster: &Cluster, is_meant: fn(&Count) -> bool) {
+        for (name, of_name) in self.counts.iter_mut().filter(|(_, of_name)| is_meant(of_name)) {
             let each = usage.get(name, cluster).unwrap_or(0);
-            *used = used.saturating_add(each.saturating_mul(i128::from(count)));
+            of_name.used = of_name.used.saturating_add(each.saturating_mul(i128::from(count)));
         }
     }
 
@@ -164,7 +191,7 @@ impl Quota {
         let is_bytes = ["memory", "storage", "hugepages-"].iter().any(|part| name.contains(part));
         let format = if is_bytes { Format::BinarySI } else { Format::DecimalSI };
         let text = |nanos: i128| Quantity::from_nanos(nanos, format).to_string();
-        let (most, used) = self.counts.get(name).copied().unwrap_or_default();
+        let Count { most, used, .. } = self.counts.get(name).copied().unwrap_or_default();
         format!("{name}: {} used, {} at most", text(used), text(most))
     }
 }

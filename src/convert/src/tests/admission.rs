@@ -142,6 +142,23 @@ fn a_quota_counts_by_its_status_or_else_the_pods_that_exist() {
     assert_eq!(wanted(quota(json!({"requests.cpu": "4"}), status)), ["default/w-0..0"]);
 }
 
+/// The regression: of a resource that was added to a quota, which its status does not tell yet, nothing counted as used.
+#[test]
+fn a_quota_counts_the_pods_that_exist_for_what_its_status_does_not_tell() {
+    let requests = |cpu: &str| json!({"containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]});
+    let workload = mk_workload("Deployment", "w", json!({"replicas": 5, "template": {"spec": requests("1")}}));
+    let running = mk_pod("run", with(requests("2500m"), json!({"nodeName": "n"})));
+    let status = json!({"status": {"used": {"pods": "3"}}});
+    for (hard, expected) in [
+        (json!({"requests.cpu": "4", "pods": "9"}), "default/w-0..0"),
+        (json!({"requests.cpu": "9", "pods": "5"}), "default/w-0..1"),
+    ] {
+        let quota = quota(hard, status.clone());
+        let converted = convert([mk_node("n", json!({})), running.clone(), workload.clone(), quota]);
+        assert_eq!(pending(&converted.cluster), [expected]);
+    }
+}
+
 #[test]
 fn workloads_share_a_quota_and_pods_that_run_are_not_asked_for_again() {
     let child = with(mk_pod("w-abc", json!({"nodeName": "n"})), owned_by("ReplicaSet", "w", ""));

@@ -18,7 +18,7 @@ use crate::verbs::Scope;
 pub(crate) use ledger::Ledger;
 use ledger::{Quota, Usage};
 pub(crate) use usage::Charge;
-pub(super) use usage::pod_total;
+pub(crate) use usage::pod_total;
 
 /// Refuses a new object, or the change of one, that its namespace has no quota left for. `charge` is what its draft takes. The
 /// caller holds the ledger's lock until the object is stored.

@@ -173,7 +173,7 @@ impl Facts {
 }
 
 /// Amounts by resource: few, so that they are looked for one by one.
-pub(in crate::admission) type Amounts<'p> = Vec<(&'p str, Quantity)>;
+pub(crate) type Amounts<'p> = Vec<(&'p str, Quantity)>;
 
 fn add<'p>(sum: &mut Amounts<'p>, name: &'p str, amount: Quantity) {
     match sum.iter_mut().find(|(own, _)| *own == name) {
@@ -189,7 +189,7 @@ fn read(map: Option<&Value>) -> impl Iterator<Item = (&str, Quantity)> {
 
 /// The requests or limits of a pod: the sum over containers and sidecars, or what the largest init container needs beside the
 /// sidecars before it, where that is more; what the pod itself states takes its place. Without the overhead.
-pub(in crate::admission) fn pod_total<'p>(pod: &'p Value, of: &str) -> Amounts<'p> {
+pub(crate) fn pod_total<'p>(pod: &'p Value, of: &str) -> Amounts<'p> {
     let mut sum = Amounts::new();
     for container in list_at(pod, &["spec", "containers"]) {
         for (name, amount) in read(meta::at(container, &["resources", of])) {
