@@ -1,9 +1,11 @@
 //! What all the objects mean together: who is pending, and what is left of each node.
 
+use std::sync::Arc;
+
 use berth_api::{DefaultingType, PodTopologySpreadArgs, ReservationArgs};
 use berth_model::{
-    Cluster, DefaultConstraint, DefaultSpread, NodePool, PreAllocationSettings, ReservationId, ReservationRules, Sym,
-    Symbols,
+    Cluster, DefaultConstraint, DefaultSpread, MemberKind, NodePool, PreAllocationSettings, ReservationId,
+    ReservationRules, Sym, Symbols,
 };
 use k8s_openapi::api::core::v1::TopologySpreadConstraint;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -134,6 +136,10 @@ impl Builder {
         };
         let waiting =
             daemons::waiting(&self.pods, &fates, (&self.owners, &self.workloads, &daemons), &resolver, &cluster);
+        let running: FxHashSet<(Sym, Arc<str>)> = {
+            let pods = self.pods.iter().zip(&fates).filter(|(pod, fate)| **fate == Fate::Pending && pod.node.is_some());
+            pods.map(|(pod, _)| (pod.namespace, pod.name.clone())).collect()
+        };
         let pods = self.pods.into_iter().zip(fates);
         let daemon_of = |owner: u32| {
             let owner = self.owners.get_index(owner as usize)?;
@@ -157,6 +163,7 @@ impl Builder {
             expand_workloads(&self.workloads, children, &mut resolver, &mut ownership, &mut cluster, &mut warnings);
             warn_of_empty_requests(&cluster, &mut warnings);
         }
+        put_running_last(&running, &mut cluster);
         existing.settle_holdings(&reservations);
         cluster.default_spread = default_spread(&self.options.pod_topology_spread, &mut cluster.symbols);
         cluster.rules = rules(&self.options.reservations, &cluster);
@@ -266,6 +273,17 @@ fn sort_by_age(pods: &mut [PodRecord], cluster: &Cluster) {
         let names = || namespace(a).cmp(namespace(b)).then_with(|| a.name.cmp(&b.name));
         a.created.cmp(&b.created).then_with(names)
     });
+}
+
+/// Of pods that are alike, those who run yet on nodes that go away come after those who wait now.
+fn put_running_last(running: &FxHashSet<(Sym, Arc<str>)>, cluster: &mut Cluster) {
+    if running.is_empty() {
+        return;
+    }
+    for row in cluster.pending.iter_mut().filter(|row| row.kind == MemberKind::Pod) {
+        let namespace = row.namespace;
+        row.members.sort_by_cached_key(|member| running.contains(&(namespace, member.name.clone())));
+    }
 }
 
 /// Whose workloads are.

@@ -287,6 +287,13 @@ impl Live {
         self.pods.get(&(namespace, Arc::from(name))).map_or(i64::MAX, |entry| entry.created)
     }
 
+    /// When a pending pod's turn is among those alike: who runs yet, on a node that goes away, comes after those who wait now.
+    fn turn(&self, namespace: Sym, name: &str) -> (bool, i64) {
+        self.pods.get(&(namespace, Arc::from(name))).map_or((false, i64::MAX), |entry| {
+            (entry.more.as_ref().is_some_and(|more| more.named[0].is_some()), entry.created)
+        })
+    }
+
     /// The oldest first, then by namespace and name.
     fn by_age(&self, a: (Sym, &str), b: (Sym, &str)) -> Ordering {
         let text = |namespace| self.cluster.symbols.text(namespace);
@@ -301,9 +308,10 @@ impl Live {
         for at in std::mem::take(&mut self.unsorted) {
             let Some(row) = rows.get_mut(at.index()).filter(|row| row.kind == MemberKind::Pod) else { continue };
             let namespace = row.namespace;
-            row.members.sort_by_cached_key(|member| (self.created(namespace, &member.name), member.name.clone()));
+            row.members.sort_by_cached_key(|member| (self.turn(namespace, &member.name), member.name.clone()));
         }
         let place = |row: &PendingRow| {
+            let is_first = |member: &MemberRun| !self.turn(row.namespace, &member.name).0;
             let key = |member: &MemberRun| {
                 let age = match row.kind {
                     MemberKind::Pod => Some(self.created(row.namespace, &member.name)),
@@ -313,7 +321,11 @@ impl Live {
                 let namespace = age.map(|_| self.cluster.symbols.shared(row.namespace));
                 (age, namespace, member.name.clone())
             };
-            (row.kind == MemberKind::Pod, row.members.first().map(key))
+            let is_pod = row.kind == MemberKind::Pod;
+            // Those who run yet may be older.
+            let running = if is_pod { row.members.partition_point(is_first) } else { 0 };
+            let oldest = row.members.first().into_iter().chain(row.members.get(running)).map(key).min();
+            (is_pod, oldest)
         };
         let places: Vec<_> = rows.iter().map(place).collect();
         let is_gone = |row: &PendingRow| row.members.is_empty();

@@ -278,6 +278,31 @@ fn a_pod_comes_where_a_spread_holds_beside_those_who_are_yet_to_leave() {
     }
 }
 
+/// The regression: a pod that waits now was sent to a node that comes up, and its room kept for one that is alike and runs yet.
+#[test]
+fn who_waits_now_has_its_room_before_those_who_are_alike_and_run_yet() {
+    let owned = json!({"metadata": {"labels": {"app": "web"}, "creationTimestamp": "1970-01-01T00:00:00Z", "ownerReferences": [
+        {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "1", "controller": true}]}});
+    let mut new = owned.clone();
+    merge(&mut new, json!({"metadata": {"creationTimestamp": "1970-01-01T00:00:01Z"}}));
+    for name in ["a-new", "z-new"] {
+        let objects = [
+            going_away(in_zone("leaving", "a")),
+            mk_node("n", "2", &json!({ZONE: "a"})),
+            mk_pod("old", "1", on("leaving", owned.clone(), false)),
+            mk_pod("there", "1", on("n", owned.clone(), false)),
+            mk_pod(name, "1", new.clone()),
+        ];
+        let mut state = state_of(&objects);
+        let decision = decide(&mut state, &full(), NOW).unwrap();
+        let mut decider = Decider::new();
+        assert_eq!(decider.decide(&mut state, &full(), NOW).unwrap().bindings, decision.bindings);
+        let bound = decision.bindings.iter().map(|binding| (&*binding.object.key.name, &*binding.node.key.name));
+        assert_eq!(bound.collect::<Vec<_>>(), [(name, "n")]);
+        assert!(decision.moves.is_empty(), "{:?}", decision.moves);
+    }
+}
+
 /// The regression: of the places of nexts every other one was tried, and a budget kept the old ones for as long as the new one
 /// waited for them.
 #[test]

@@ -33,6 +33,7 @@ const BUDGET: Budget = Budget {
     deep_steps: 20_000,
     nodes: 0,
     proof_nodes: 0,
+    provable: 0.0,
     proofs: 0,
     prices: 200,
     gap: 5e-3,
