@@ -73,6 +73,8 @@ pub(crate) mod compact {
     pub(crate) const LOOSE: f64 = 0.01;
     /// How exactly it is solved, relative.
     pub(crate) const TOLERANCE: f64 = 1e-7;
+    /// Bins of each type beside those that are there, where their number is given. Larger: programs that are solved more easily.
+    pub(crate) const TRACE: f64 = 1e-3;
     /// The same, and multiplications of one factorisation, where it is solved for its prices alone, of the classes of bins that
     /// promise most. Larger: prices that are nearer to those of all classes, and take longer.
     pub(crate) const PRICES_TOLERANCE: f64 = 1e-4;
@@ -86,7 +88,7 @@ pub(crate) mod compact {
 pub(crate) mod whole_bins {
     /// Types of bins at most. Larger: bounds of more problems, each taking longer.
     pub(crate) const MOST_TYPES: usize = 256;
-    /// How far a bound may be raised, as a multiple.
+    /// How far a bound may be raised at once, as a multiple.
     pub(crate) const CEILING: f64 = 1.05;
     /// Programs of fractions that choose inequalities, at most, and inequalities above which those that say nothing go.
     pub(crate) const PASSES: usize = 40;
@@ -94,7 +96,7 @@ pub(crate) mod whole_bins {
     /// By how much an inequality must be broken to become active, relative.
     pub(crate) const BROKEN: f64 = 1e-6;
     /// Programs of whole numbers, and relaxations that each may solve. Larger: closer bounds that take longer.
-    pub(crate) const PROGRAMS: usize = 4;
+    pub(crate) const PROGRAMS: usize = 40;
     pub(crate) const NODES: u32 = 20_000;
     /// What all bins hold, scaled to whole numbers.
     pub(crate) const SCALE: f64 = 1e12;

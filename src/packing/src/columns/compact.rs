@@ -6,7 +6,7 @@ use crate::duals::DualPrices;
 use crate::master::interior::{Answer, Program};
 use crate::numbers::{dot, float, scrambled};
 use crate::tuning::compact::{
-    MOST_ROWS, MOST_WORK, PRICES_ITEMS, PRICES_ROWS, PRICES_TOLERANCE, PRICES_WORK, TOLERANCE,
+    MOST_ROWS, MOST_WORK, PRICES_ITEMS, PRICES_ROWS, PRICES_TOLERANCE, PRICES_WORK, TOLERANCE, TRACE,
 };
 
 /// What filling bins by the compact program goes by.
@@ -41,18 +41,38 @@ impl Generator<'_> {
         if work_of(self.problem.items.len(), self.n_dense(all.len())) > MOST_WORK || n_rows > MOST_ROWS {
             return;
         }
-        let Some(Compact { duals, multipliers, .. }) = self.compact(&all, &self.sample(usize::MAX), TOLERANCE) else {
+        let Some(Compact { duals, multipliers, .. }) = self.compact(&all, &self.sample(usize::MAX), None, TOLERANCE)
+        else {
             return;
         };
         self.keep_multipliers(&all, multipliers);
+        let at_most = self.at_most_by_multipliers(&duals);
+        self.raise_bound(&duals, &at_most);
+    }
+
+    /// Prices at which fractions of all items are worth more than so many bins can hold, if they can not, and by type of bin the
+    /// dual value that no pattern exceeds; `None` where the program is too large, or not solved.
+    pub(super) fn prices_beside(&mut self, bins: &[f64]) -> Option<(DualPrices, Vec<f64>)> {
+        let all: Vec<usize> = (0..self.classes.len()).collect();
+        let n_rows = self.problem.items.len().saturating_add(self.n_dense(all.len()));
+        if work_of(self.problem.items.len(), self.n_dense(all.len())) > PRICES_WORK || n_rows > PRICES_ROWS {
+            return None;
+        }
+        let Compact { duals, multipliers, .. } =
+            self.compact(&all, &self.sample(usize::MAX), Some(bins), PRICES_TOLERANCE)?;
+        self.keep_multipliers(&all, multipliers);
+        let at_most = self.at_most_by_multipliers(&duals);
+        Some((duals, at_most))
+    }
+
+    fn at_most_by_multipliers(&self, duals: &DualPrices) -> Vec<f64> {
         let problem = self.problem;
         let counts: Vec<u32> = problem.items.iter().map(|item| item.count).collect();
         let at_most = |bin: usize| {
             let prices = problem.prices_in(bin, &duals.items, &duals.stocks);
             self.pricer.at_most(bin, &prices, &problem.available_for(bin, &counts, &problem.stocks))
         };
-        let at_most: Vec<f64> = (0..problem.bins.len()).map(at_most).collect();
-        self.raise_bound(&duals, &at_most);
+        (0..problem.bins.len()).map(at_most).collect()
     }
 
     /// Dual prices by the compact program of the classes of bins that promise most at other prices: as many as may be solved in
@@ -79,7 +99,8 @@ impl Generator<'_> {
             work_of(sample.items.len(), self.n_dense(*n)) <= PRICES_WORK && n_rows <= PRICES_ROWS
         })?;
         let classes: Vec<usize> = order.into_iter().take(n).map(|(_, class)| class).collect();
-        let Compact { duals: found, multipliers, mut uses } = self.compact(&classes, &sample, PRICES_TOLERANCE)?;
+        let Compact { duals: found, multipliers, mut uses } =
+            self.compact(&classes, &sample, None, PRICES_TOLERANCE)?;
         let items = if sample.items.len() == problem.items.len() {
             found.items
         } else {
@@ -136,8 +157,8 @@ impl Generator<'_> {
         n_classes.saturating_mul(self.pricer.n_resources()).saturating_add(self.problem.stocks.len())
     }
 
-    // Solves it; `None` where no answer is found.
-    fn compact(&self, of: &[usize], sample: &Sample, tolerance: f64) -> Option<Compact> {
+    // Solves it, of any number of bins or of these, by type; `None` where no answer is found.
+    fn compact(&self, of: &[usize], sample: &Sample, fixed: Option<&[f64]>, tolerance: f64) -> Option<Compact> {
         let problem = self.problem;
         let n_resources = self.pricer.n_resources();
         let classes: Vec<&BinClass> = of.iter().filter_map(|class| self.classes.get(*class)).collect();
@@ -148,14 +169,24 @@ impl Generator<'_> {
         let row_of_room = |class: usize, resource: usize| row(n_items + class * n_resources + resource);
         let row_of_stock = |stock: usize| row(n_items + n_classes * n_resources + stock);
         let mut rhs: Vec<f64> = items().map(|(.., item)| f64::from(item.count) * sample.each).collect();
-        rhs.resize(n_items + n_classes * n_resources, 0.0);
+        let there = |bins: &BinClass| {
+            let n = |bin: &usize| fixed.and_then(|fixed| fixed.get(*bin)).copied().unwrap_or(0.0);
+            // Where there is none, a trace keeps the program inside.
+            if fixed.is_some() { bins.iter().map(n).sum::<f64>() + TRACE } else { 0.0 }
+        };
+        for bins in &classes {
+            let first = bins.first().and_then(|bin| problem.bins.get(*bin));
+            let room = first.into_iter().flat_map(|first| self.pricer.room_of(first));
+            rhs.extend(room.map(|room| if room > 0 { there(bins) } else { 0.0 }));
+        }
         rhs.extend(problem.stocks.iter().map(|stock| stock.max(0.0)));
         let mut program = Program::new(rhs);
         let mut of_bins: Vec<(u32, usize)> = Vec::new();
         for (class, bins) in classes.iter().enumerate() {
             let Some(first) = bins.first().and_then(|bin| problem.bins.get(*bin)) else { continue };
             let room: Vec<f64> = self.pricer.room_of(first).map(float).collect();
-            for (index, bin) in bins.iter().filter_map(|bin| Some((*bin, problem.bins.get(*bin)?))) {
+            let free = bins.iter().filter(|_| fixed.is_none());
+            for (index, bin) in free.filter_map(|bin| Some((*bin, problem.bins.get(*bin)?))) {
                 of_bins.push((u32::try_from(index).unwrap_or(u32::MAX), program.costs.len()));
                 let rooms = (0..).zip(&room).filter(|(_, room)| **room > 0.0);
                 let mut entries: Vec<(u32, f64)> = rooms.map(|(at, _)| (row_of_room(class, at), -1.0)).collect();

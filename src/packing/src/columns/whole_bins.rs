@@ -8,6 +8,7 @@ use super::Generator;
 use crate::duals::{DualPrices, cost_of_draws};
 use crate::numbers::{float, floor_u32};
 use crate::pricing::{Relaxation, Resource, WholeSearch};
+use crate::problem::{BinType, Item, Problem};
 use crate::tuning::whole_bins::{ACTIVE, BROKEN, CEILING, MOST_TYPES, NODES, PASSES, PROGRAMS, SCALE};
 
 /// What the bins of any plan can hold together is at least what is wanted.
@@ -36,7 +37,7 @@ impl Generator<'_> {
         let earned: f64 = items.map(|(item, price)| f64::from(item.count) * price).sum();
         let paid: f64 = problem.stocks.iter().zip(&duals.stocks).map(|(stock, price)| stock * price).sum();
         // What bins draw from stocks, loads of items cannot.
-        let holds = |(bin, most): (&crate::BinType, &f64)| (most - cost_of_draws(&bin.draws, &duals.stocks)).max(0.0);
+        let holds = |(bin, most): (&BinType, &f64)| (most - cost_of_draws(&bin.draws, &duals.stocks)).max(0.0);
         let holds: Vec<f64> = problem.bins.iter().zip(at_most).map(holds).collect();
         self.inequalities.push(Inequality { holds, wanted: earned - paid });
     }
@@ -45,7 +46,7 @@ impl Generator<'_> {
     fn inequalities_of_resources(&self) -> Vec<Inequality> {
         let problem = self.problem;
         let of = |resource: usize| {
-            let size = |item: &crate::Item| item.size.get(resource).map_or(0.0, |size| float(*size));
+            let size = |item: &Item| item.size.get(resource).map_or(0.0, |size| float(*size));
             Inequality {
                 holds: problem.bins.iter().map(|bin| bin.room.get(resource).map_or(0.0, |room| float(*room))).collect(),
                 wanted: problem.items.iter().map(|item| f64::from(item.count) * size(item)).sum(),
@@ -56,35 +57,37 @@ impl Generator<'_> {
 
     /// Raises the bound to what whole bins cost at least.
     pub(crate) fn bound_by_whole_bins(&mut self) {
-        let problem = self.problem;
-        let ceiling = self.bound * CEILING;
-        if problem.bins.len() > MOST_TYPES || ceiling <= 0.0 {
-            return;
-        }
-        // A plan with more of a type than this costs more than the ceiling, or draws more than there is.
-        let at_most = |bin: &crate::BinType| {
-            let drawn = bin.draws.iter().map(|&(stock, amount)| {
-                let there = problem.stocks.get(stock).copied().unwrap_or(0.0);
-                if amount > 0.0 { floor_u32(there / amount) } else { u32::MAX }
-            });
-            let paid = if bin.cost > 0.0 { floor_u32(ceiling / bin.cost) } else { u32::MAX };
-            drawn.fold(paid, u32::min)
-        };
-        let columns: Vec<(f64, u32)> = problem.bins.iter().map(|bin| (bin.cost, at_most(bin))).collect();
-        if columns.iter().any(|(_, at_most)| *at_most == u32::MAX) {
+        if self.problem.bins.len() > MOST_TYPES {
             return;
         }
         let mut known = self.inequalities_of_resources();
-        known.extend(self.inequalities.iter().cloned());
+        known.append(&mut self.inequalities);
         known.retain(|inequality| inequality.wanted > 0.0);
-        let program = Program { all: columns.iter().map(|(cost, n)| cost * f64::from(*n)).sum(), columns, ceiling };
+        let mut ceiling = self.bound * CEILING;
+        let Some(mut program) = Program::new(self.problem, ceiling) else { return };
         let mut active = program.choose(&known);
         for _ in 0..PROGRAMS {
             let Some((least, bins)) = program.least(&known, &active) else { return };
             self.bound = self.bound.max(least);
-            let Some(bins) = bins else { return };
-            let Some(next) = most_broken(&known, &bins) else { return };
-            active.push(next);
+            if let Some(bins) = bins {
+                // Where these bins cannot hold fractions of all items, prices say why.
+                let next = most_broken(&known, &bins).or_else(|| {
+                    let (duals, at_most) = self.prices_beside(&bins)?;
+                    self.note_inequality(&duals, &at_most);
+                    known
+                        .push(self.inequalities.pop().filter(|new| new.wanted > 0.0 && new.broken_by(&bins) > BROKEN)?);
+                    Some(known.len() - 1)
+                });
+                let Some(next) = next else { return };
+                active.push(next);
+            } else if self.bound >= ceiling * (1.0 - BROKEN) {
+                ceiling *= CEILING;
+                let Some(higher) = Program::new(self.problem, ceiling) else { return };
+                program = higher;
+                active = program.choose(&known);
+            } else {
+                return;
+            }
         }
     }
 }
@@ -106,6 +109,26 @@ struct Program {
 }
 
 impl Program {
+    // `None` where no ceiling says how many bins there may be.
+    fn new(problem: &Problem, ceiling: f64) -> Option<Self> {
+        // A plan with more of a type than this costs more than the ceiling, or draws more than there is.
+        let at_most = |bin: &BinType| {
+            let drawn = bin
+                .draws
+                .iter()
+                .filter(|(_, amount)| *amount > 0.0)
+                .map(|&(stock, amount)| floor_u32(problem.stocks.get(stock).copied().unwrap_or(0.0) / amount));
+            let paid = if bin.cost > 0.0 { floor_u32(ceiling / bin.cost) } else { u32::MAX };
+            drawn.fold(paid, u32::min)
+        };
+        let columns: Vec<(f64, u32)> = problem.bins.iter().map(|bin| (bin.cost, at_most(bin))).collect();
+        if ceiling <= 0.0 || columns.iter().any(|(_, at_most)| *at_most == u32::MAX) {
+            return None;
+        }
+        let all = columns.iter().map(|(cost, n)| cost * f64::from(*n)).sum();
+        Some(Program { columns, all, ceiling })
+    }
+
     // What may be left out: in whole numbers, rounded so that nothing is left out that could be needed.
     #[expect(clippy::cast_possible_truncation, reason = "scaled to be far below 2^53")]
     fn resource(&self, inequality: &Inequality) -> Option<Resource> {
