@@ -162,8 +162,8 @@ pub(crate) fn waiting(
     cluster: &Cluster,
 ) -> FxHashMap<(usize, Sym), Arc<str>> {
     let mut waiting = FxHashMap::default();
-    let fated = pods.iter().zip(fates);
-    for (pod, _) in fated.filter(|(pod, fate)| **fate == Fate::Gone && pod.node.is_none() && !pod.is_terminating) {
+    let known = pods.iter().zip(fates);
+    for (pod, _) in known.filter(|(pod, fate)| **fate == Fate::Gone && pod.node.is_none() && !pod.is_terminating) {
         let owner = pod.owner.and_then(|owner| owners.get_index(owner as usize));
         let daemon = owner.and_then(|owner| positions.get(&workloads.root(owner)?));
         let Some((daemon, draft)) = daemon.zip(resolver.draft(pod.draft)) else { continue };

@@ -19,7 +19,7 @@ pub(super) type Shelved = u128;
 pub(super) struct Shelves {
     /// By resource: how the shelves are told apart.
     steps: Vec<Steps>,
-    shelves: Vec<BTreeSet<Rank>>,
+    ranks: Vec<BTreeSet<Rank>>,
     /// Those with bins.
     filled: Shelved,
     /// By item: the shelves whose bins may have room for it.
@@ -73,7 +73,7 @@ impl Shelves {
         let n_items = problem.items.len();
         let mut shelves = Shelves {
             steps,
-            shelves: vec![BTreeSet::new(); n_shelves],
+            ranks: vec![BTreeSet::new(); n_shelves],
             filled: 0,
             of_item: Vec::new(),
             in_place: vec![Vec::new(); n_items],
@@ -102,7 +102,9 @@ impl Shelves {
             self.with_room(size.iter().zip(&other.size).map(|(need, freed)| need.saturating_sub(*freed)))
         };
         let sets = problem.items.iter().map(more).collect();
-        self.in_place.get_mut(item as usize).into_iter().for_each(|known| known.clone_from(&sets));
+        if let Some(known) = self.in_place.get_mut(item as usize) {
+            *known = sets;
+        }
     }
 
     /// The shelves with bins that may have room for an item in place of another, which was moved there.
@@ -122,18 +124,20 @@ impl Shelves {
 
     /// Puts a bin where its room says; what that weighs is given, and which items were moved to it.
     pub(super) fn insert(&mut self, bin: usize, room: &[i64], weight: f64, moved: &[(u32, u32)]) {
-        let shelf = self.steps.iter().zip(room).map(|(steps, room)| steps.level(*room) * steps.stride).sum();
+        let at = self.steps.iter().zip(room).map(|(steps, room)| steps.level(*room) * steps.stride).sum();
         // No room is less than none.
         let rank = (weight.max(0.0).to_bits(), bin);
-        let before = self.places.get_mut(bin).and_then(|place| place.replace((shelf, rank)));
+        let before = self.places.get_mut(bin).and_then(|place| place.replace((at, rank)));
         self.take_off(before);
-        if let Some(ranks) = self.shelves.get_mut(shelf) {
+        if let Some(ranks) = self.ranks.get_mut(at) {
             ranks.insert(rank);
-            self.filled |= 1 << shelf;
+            self.filled |= 1 << at;
         }
         let before = before.map(|(shelf, _)| shelf);
-        if before != Some(shelf) {
-            moved.iter().for_each(|(item, _)| self.count(*item, before, Some(shelf)));
+        if before != Some(at) {
+            for (item, _) in moved {
+                self.count(*item, before, Some(at));
+            }
         }
     }
 
@@ -141,12 +145,14 @@ impl Shelves {
     pub(super) fn remove(&mut self, bin: usize, moved: &[(u32, u32)]) {
         let before = self.places.get_mut(bin).and_then(Option::take);
         self.take_off(before);
-        moved.iter().for_each(|(item, _)| self.count(*item, before.map(|(shelf, _)| shelf), None));
+        for (item, _) in moved {
+            self.count(*item, before.map(|(shelf, _)| shelf), None);
+        }
     }
 
     fn take_off(&mut self, place: Option<(usize, Rank)>) {
         if let Some((shelf, rank)) = place
-            && let Some(ranks) = self.shelves.get_mut(shelf)
+            && let Some(ranks) = self.ranks.get_mut(shelf)
         {
             ranks.remove(&rank);
             if ranks.is_empty() {
@@ -157,8 +163,8 @@ impl Shelves {
 
     /// The first of an item was moved to a bin, or the last one left.
     pub(super) fn has_moved(&mut self, item: u32, bin: usize, comes: bool) {
-        let shelf = self.shelf_of(bin);
-        if comes { self.count(item, None, shelf) } else { self.count(item, shelf, None) }
+        let on = self.shelf_of(bin);
+        if comes { self.count(item, None, on) } else { self.count(item, on, None) }
     }
 
     fn count(&mut self, item: u32, from: Option<usize>, to: Option<usize>) {
@@ -182,7 +188,7 @@ impl Shelves {
         let mut best: Option<Rank> = None;
         let mut looked_at = 1;
         let mut left = self.of_item.get(item as usize).unwrap_or(&0) & self.filled;
-        while let Some(ranks) = self.shelves.get(left.trailing_zeros() as usize) {
+        while let Some(ranks) = self.ranks.get(left.trailing_zeros() as usize) {
             left &= left - 1;
             for rank in ranks.range((least.to_bits(), 0)..).take_while(|rank| best.is_none_or(|best| **rank < best)) {
                 looked_at += 1;
