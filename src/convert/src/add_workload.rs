@@ -20,6 +20,15 @@ pub(crate) const MOST_PODS: u64 = u32::MAX as u64;
 /// Pods of one workload that are looked at one by one.
 const MOST_PER_POD: u32 = 5_000_000;
 
+/// Whether a workload is paused: it gets no pods of another template meanwhile.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pause {
+    No,
+    Yes,
+    /// Its controller has made nothing yet that makes pods, as far as the object says.
+    BeforeAnything,
+}
+
 /// What a workload is, beside its template.
 struct Given<'a> {
     kind: WorkloadKind,
@@ -34,10 +43,7 @@ struct Given<'a> {
     is_counted: bool,
     /// From which ordinal on its controller remakes pods when the template changes; `None` where it does not by itself.
     remakes_from: Option<u32>,
-    /// Whether it gets no pods of another template meanwhile.
-    is_paused: bool,
-    /// Whether its controller has made nothing yet that makes pods, as far as the object says.
-    is_unmade: bool,
+    pause: Pause,
     /// The revision of its template, as its status has it.
     revision: Option<&'a str>,
     /// Where the object says how many it wants.
@@ -60,8 +66,11 @@ impl Builder {
             wants: replicas(spec.and_then(|spec| spec.replicas)),
             is_counted: spec.is_some_and(|spec| spec.replicas.is_some()),
             remakes_from: (!is_paused).then_some(0),
-            is_paused,
-            is_unmade: is_paused && !has_revision(object),
+            pause: match (is_paused, has_revision(object)) {
+                (false, _) => Pause::No,
+                (true, true) => Pause::Yes,
+                (true, false) => Pause::BeforeAnything,
+            },
             revision: None,
             count_path: "spec.replicas",
             waits_for_terminating: false,
@@ -83,8 +92,7 @@ impl Builder {
             wants: replicas(spec.and_then(|spec| spec.replicas)),
             is_counted: spec.is_some_and(|spec| spec.replicas.is_some()),
             remakes_from: None,
-            is_paused: false,
-            is_unmade: false,
+            pause: Pause::No,
             revision: None,
             count_path: "spec.replicas",
             waits_for_terminating: false,
@@ -106,8 +114,7 @@ impl Builder {
             wants: replicas(spec.and_then(|spec| spec.replicas)),
             is_counted: spec.is_some_and(|spec| spec.replicas.is_some()),
             remakes_from: None,
-            is_paused: false,
-            is_unmade: false,
+            pause: Pause::No,
             revision: None,
             count_path: "spec.replicas",
             waits_for_terminating: false,
@@ -131,8 +138,7 @@ impl Builder {
             wants: replicas(spec.and_then(|spec| spec.replicas)),
             is_counted: spec.is_some_and(|spec| spec.replicas.is_some()),
             remakes_from: spec.and_then(remakes_from),
-            is_paused: false,
-            is_unmade: false,
+            pause: Pause::No,
             revision: object.status.as_ref().and_then(|status| status.update_revision.as_deref()),
             count_path: "spec.replicas",
             waits_for_terminating: true,
@@ -155,8 +161,7 @@ impl Builder {
             wants: 1,
             is_counted: true,
             remakes_from: (!waits_to_be_deleted).then_some(0),
-            is_paused: false,
-            is_unmade: false,
+            pause: Pause::No,
             revision: None,
             count_path: "spec.replicas",
             waits_for_terminating: false,
@@ -175,8 +180,7 @@ impl Builder {
             wants: wanted_by_job(object, self.options.now),
             is_counted: true,
             remakes_from: None,
-            is_paused: false,
-            is_unmade: false,
+            pause: Pause::No,
             revision: None,
             waits_for_terminating: waits_for_terminating(object),
             count_path: "spec.parallelism",
@@ -199,8 +203,7 @@ impl Builder {
             wants: if is_suspended { 0 } else { wanted_by_job(&run, self.options.now) },
             is_counted: true,
             remakes_from: None,
-            is_paused: false,
-            is_unmade: false,
+            pause: Pause::No,
             revision: None,
             waits_for_terminating: false,
             count_path: "spec.jobTemplate.spec.parallelism",
@@ -260,7 +263,7 @@ impl Builder {
             waits_for_terminating: given.waits_for_terminating,
             revision: given.revision.filter(|name| !name.is_empty()).map(|name| self.cluster.symbols.intern(name)),
             remakes_from: given.remakes_from,
-            is_unmade: given.is_unmade,
+            is_unmade: given.pause == Pause::BeforeAnything,
             rollout: Rollout::default(),
         };
         if self.is_change {
@@ -283,7 +286,7 @@ impl Builder {
         let goes_on = given.remakes_from.filter(|from| *from < held_until);
         let told_by = match workload.kind {
             WorkloadKind::Deployment => {
-                let has_own_sets = !given.is_paused && before.labels == workload.labels;
+                let has_own_sets = given.pause == Pause::No && before.labels == workload.labels;
                 (has_own_sets && (!are_alike || goes_on.is_some())).then_some(ToldBy::Sets)
             }
             WorkloadKind::DaemonSet => goes_on.filter(|_| are_alike).map(|_| ToldBy::Requests),
@@ -299,7 +302,7 @@ impl Builder {
         };
         workload.revision = before.revision;
         workload.is_unmade &= before.is_unmade;
-        if given.is_paused {
+        if given.pause != Pause::No {
             (workload.draft, workload.labels) = (before.draft, before.labels);
         }
         // What is applied without a count leaves it as it was.

@@ -10,6 +10,7 @@ use rustc_hash::FxHashMap;
 
 use crate::fate::Fate;
 use crate::maps::{FxIndexMap, FxIndexSet};
+use crate::options::Expansion;
 use crate::ownership::{Ownership, Who};
 use crate::place::add_member;
 use crate::pod_record::PodRecord;
@@ -28,7 +29,7 @@ pub(crate) fn age(created: i64) -> i64 {
 }
 
 /// The newest pod of each DaemonSet that is there.
-pub(crate) fn newest(pods: &[PodRecord], owners: &FxIndexSet<Owner>, workloads: &Workloads) -> Newest {
+fn newest(pods: &[PodRecord], owners: &FxIndexSet<Owner>, workloads: &Workloads) -> Newest {
     let mut newest = Newest::default();
     for pod in pods.iter().filter(|pod| !pod.is_gone) {
         let owner = pod.owner.and_then(|owner| owners.get_index(owner as usize));
@@ -76,6 +77,29 @@ fn draft_of(template: u32, newest: Option<u32>, resolver: &mut Resolver) -> u32 
     resolver.intern(draft)
 }
 
+/// Adds all DaemonSets; the position of each of the input among the cluster's daemons, by the workload's index, and how many
+/// of them there are.
+pub(crate) fn add_all(
+    (pods, owners): (&[PodRecord], &FxIndexSet<Owner>),
+    workloads: &Workloads,
+    expansion: Expansion,
+    resolver: &mut Resolver,
+    cluster: &mut Cluster,
+    warnings: &mut FxIndexSet<String>,
+) -> (FxHashMap<usize, usize>, usize) {
+    let newest = match expansion {
+        // Templates were admitted as their pods will be, and a change may have other ones.
+        Expansion::Workloads => Newest::default(),
+        Expansion::PodsThatExist => newest(pods, owners, workloads),
+    };
+    let positions = add(workloads, &newest, resolver, cluster, warnings);
+    let n_given = cluster.daemons.len();
+    if expansion == Expansion::Workloads {
+        add_running(pods, owners, workloads, resolver, cluster, warnings);
+    }
+    (positions, n_given)
+}
+
 /// Adds the DaemonSets; the position of each among the cluster's daemons, by the workload's index.
 pub(crate) fn add(
     workloads: &Workloads,
@@ -102,7 +126,7 @@ pub(crate) fn add(
 /// Adds to the daemons of the cluster those that only their pods tell of, after those of the input, and says so. A
 /// DaemonSet is taken to be as its newest pod. Where its template requires node affinity, its pods do not show it, since
 /// the controller writes the node's name in its place.
-pub(crate) fn add_running(
+fn add_running(
     pods: &[PodRecord],
     owners: &FxIndexSet<Owner>,
     workloads: &Workloads,

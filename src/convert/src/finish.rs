@@ -5,9 +5,10 @@ use std::sync::Arc;
 use berth_api::{DefaultingType, PodTopologySpreadArgs, ReservationArgs};
 use berth_model::{
     Cluster, DefaultConstraint, DefaultSpread, MemberKind, NodePool, PreAllocationSettings, ReservationId,
-    ReservationRules, Sym, Symbols,
+    ReservationRules, Sym, Symbols, Taint,
 };
 use k8s_openapi::api::core::v1::TopologySpreadConstraint;
+use k8s_openapi::api::policy::v1::PodDisruptionBudgetSpec;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::admission::Admitting;
@@ -26,6 +27,7 @@ use crate::options::Expansion;
 use crate::ownership::Ownership;
 use crate::place::place_pods;
 use crate::pod_record::PodRecord;
+use crate::pool::PoolRecord;
 use crate::reservation::ReservationRecord;
 use crate::resolve::Resolver;
 use crate::stand_ins::{add_reservations, sorted, valid_seconds};
@@ -43,7 +45,7 @@ impl Builder {
     /// # Errors
     /// None today; what is wrong with an object is said when it is added.
     pub fn finish(self) -> Result<Converted, ConvertError> {
-        let (live, ends_pods) = self.convert()?;
+        let (live, ends_pods) = self.convert();
         Ok(Converted { ends_pods, ..live.into_converted() })
     }
 
@@ -52,37 +54,21 @@ impl Builder {
     /// # Errors
     /// None today; what is wrong with an object is said when it is added.
     pub fn finish_live(self) -> Result<Live, ConvertError> {
-        Ok(self.convert()?.0)
+        Ok(self.convert().0)
     }
 
     /// The cluster, and whether a change ends pods that run.
-    fn convert(mut self) -> Result<(Live, bool), ConvertError> {
+    fn convert(mut self) -> (Live, bool) {
         self.cluster.namespaces = self.take_namespaces().into();
-        let budgets = std::mem::take(&mut self.budgets);
-        let uncounted = budgets.keys().enumerate().filter_map(|(at, id)| Some((at, self.uncounted.remove(id)?)));
-        let uncounted: Vec<_> = uncounted.collect();
-        self.cluster.budgets = budgets.into_values().collect();
-        let mut cluster = self.cluster;
-        let mut warnings = self.warnings;
-        // Manifests alone say little of the cluster that they are for.
-        let is_new = self.expansion == Expansion::Workloads && self.nodes.is_empty();
-        settle_storage(&mut self.storage, is_new.then_some(&self.drafts), &mut cluster, &mut warnings);
-        let overlays = self.overlays.into_values().collect();
-        overlay::apply(overlays, &mut cluster, &mut warnings);
-
-        // The order of documents decides nothing.
-        self.workloads.sort(&cluster.symbols);
-        settle_workloads(&mut self.workloads, &cluster, &mut warnings);
-        if self.expansion == Expansion::Workloads {
-            leave_out_unmade((&self.pods, &self.owners), &mut self.workloads, &cluster, &mut warnings);
-        }
-        autoscalers::apply(&self.autoscalers, &mut self.workloads, &cluster.symbols, &mut warnings);
+        let uncounted = self.settle_budgets();
+        self.settle_offers();
+        self.settle_counts();
+        let (mut cluster, mut warnings) = (self.cluster, self.warnings);
         let images = image_names(&self.drafts, &self.nodes);
         let drivers = count_drivers(&self.attach_limits);
         let parts = Parts { attach_limits: self.attach_limits, units: units::together(self.topologies, self.devices) };
         let links = Links::of(&self.nodes, &self.node_claims);
-        let pools = self.pools.iter();
-        let startup_taints = pools.map(|(name, record)| (*name, record.startup_taints.clone())).collect();
+        let startup_taints = startup_taints_of(&self.pools);
         let site = Site { startup_taints: &startup_taints, wanted: &images.wanted };
         let supplies: Vec<u32> = cluster.slots.iter().map(|supply| supply.free).collect();
         let (nodes, claims) = (&self.nodes, &self.node_claims);
@@ -110,36 +96,20 @@ impl Builder {
         let mut resolver = Resolver::new(self.drafts, self.storage, self.priorities, self.default_priority, on_nodes);
 
         // Before pods are bound: nodes keep room for the daemons that they lack.
-        let newest = match self.expansion {
-            // Templates were admitted as their pods will be, and a change may have other ones.
-            Expansion::Workloads => daemons::Newest::default(),
-            Expansion::PodsThatExist => daemons::newest(&self.pods, &self.owners, &self.workloads),
-        };
-        let daemons = daemons::add(&self.workloads, &newest, &mut resolver, &mut cluster, &mut warnings);
-        let n_given_daemons = cluster.daemons.len();
-        if self.expansion == Expansion::Workloads {
-            let workloads = &self.workloads;
-            daemons::add_running(&self.pods, &self.owners, workloads, &mut resolver, &mut cluster, &mut warnings);
-        }
+        let running = (&self.pods[..], &self.owners);
+        let (daemons, n_given_daemons) =
+            daemons::add_all(running, &self.workloads, self.expansion, &mut resolver, &mut cluster, &mut warnings);
         let valid = valid_seconds(self.reservations.values(), self.options.now);
         let given = self.reservations.values().cloned().chain(operating);
         let reservations: Vec<ReservationRecord> = sorted(given, self.options.now, &cluster, &mut warnings);
         add_reservations(&reservations, &mut resolver, &mut cluster, &mut warnings);
         let mut ownership = Ownership::new(self.references, self.selecting, &cluster);
-        let known: Vec<Known> = match self.expansion {
-            Expansion::Workloads => Vec::new(),
-            Expansion::PodsThatExist => {
-                let who = (&self.owners, &self.workloads, &daemons);
-                let pods = self.pods.iter().zip(&fates);
-                pods.map(|(pod, fate)| Known::of(pod, *fate, &resolver, who, &mut cluster)).collect()
-            }
-        };
-        let waiting =
-            daemons::waiting(&self.pods, &fates, (&self.owners, &self.workloads, &daemons), &resolver, &cluster);
-        let running: FxHashSet<(Sym, Arc<str>)> = {
-            let pods = self.pods.iter().zip(&fates).filter(|(pod, fate)| **fate == Fate::Pending && pod.node.is_some());
-            pods.map(|(pod, _)| (pod.namespace, pod.name.clone())).collect()
-        };
+        let who = (&self.owners, &self.workloads, &daemons);
+        let exist = if self.expansion == Expansion::PodsThatExist { &self.pods[..] } else { &[] };
+        let known = exist.iter().zip(&fates);
+        let known: Vec<Known> = known.map(|(pod, fate)| Known::of(pod, *fate, &resolver, who, &mut cluster)).collect();
+        let waiting = daemons::waiting(&self.pods, &fates, who, &resolver, &cluster);
+        let running = running_elsewhere(&self.pods, &fates);
         let pods = self.pods.into_iter().zip(fates);
         let daemon_of = |owner: u32| {
             let owner = self.owners.get_index(owner as usize)?;
@@ -176,8 +146,7 @@ impl Builder {
         }
         daemons::add_pending(&without_room, &waiting, (&self.workloads, &daemons), &mut ownership, &mut cluster);
         let mut reader = Builder::new(self.options);
-        reader.expansion = self.expansion;
-        reader.memo = self.memo;
+        (reader.expansion, reader.memo) = (self.expansion, self.memo);
         let rooms = Rooms {
             owners: self.owners,
             owns_daemons: self.workloads.owns_daemons(),
@@ -194,8 +163,50 @@ impl Builder {
             resolver,
             ownership,
         };
-        Ok((Live::new(cluster, reader, rooms, (warnings, valid), known.into_iter().zip(places)), ends_pods))
+        (Live::new(cluster, reader, rooms, (warnings, valid), known.into_iter().zip(places)), ends_pods)
     }
+}
+
+impl Builder {
+    /// The budgets, with those that no controller has counted, by index.
+    fn settle_budgets(&mut self) -> Vec<(usize, PodDisruptionBudgetSpec)> {
+        let budgets = std::mem::take(&mut self.budgets);
+        let uncounted = budgets.keys().enumerate().filter_map(|(at, id)| Some((at, self.uncounted.remove(id)?)));
+        let uncounted = uncounted.collect();
+        self.cluster.budgets = budgets.into_values().collect();
+        uncounted
+    }
+
+    /// What classes of storage and instance types there are.
+    fn settle_offers(&mut self) {
+        // Manifests alone say little of the cluster that they are for.
+        let is_new = self.expansion == Expansion::Workloads && self.nodes.is_empty();
+        let drafts = is_new.then_some(&self.drafts);
+        settle_storage(&mut self.storage, drafts, &mut self.cluster, &mut self.warnings);
+        let overlays = std::mem::take(&mut self.overlays).into_values().collect();
+        overlay::apply(overlays, &mut self.cluster, &mut self.warnings);
+    }
+
+    /// How many pods workloads want. The order of documents decides nothing.
+    fn settle_counts(&mut self) {
+        let Builder { workloads, cluster, warnings, .. } = self;
+        workloads.sort(&cluster.symbols);
+        settle_workloads(workloads, cluster, warnings);
+        if self.expansion == Expansion::Workloads {
+            leave_out_unmade((&self.pods, &self.owners), workloads, cluster, warnings);
+        }
+        autoscalers::apply(&self.autoscalers, workloads, &cluster.symbols, warnings);
+    }
+}
+
+fn startup_taints_of(pools: &FxIndexMap<Sym, PoolRecord>) -> FxHashMap<Sym, Vec<Taint>> {
+    pools.iter().map(|(name, record)| (*name, record.startup_taints.clone())).collect()
+}
+
+/// The pods that run yet on nodes that go away.
+fn running_elsewhere(pods: &[PodRecord], fates: &[Fate]) -> FxHashSet<(Sym, Arc<str>)> {
+    let pods = pods.iter().zip(fates).filter(|(pod, fate)| **fate == Fate::Pending && pod.node.is_some());
+    pods.map(|(pod, _)| (pod.namespace, pod.name.clone())).collect()
 }
 
 /// Settles the default StorageClass; without any class one is assumed for the claims of these drafts that name none.

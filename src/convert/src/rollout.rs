@@ -207,10 +207,7 @@ fn surplus(workload: &Workload, mut kept: Vec<usize>, pods: &[PodRecord], now: O
         let beside = pod.node.and_then(|node| beside.get(&node)).copied().unwrap_or(0);
         let standing = pod.standing.as_deref().copied().unwrap_or_default();
         // A Job's pods cost the same, wherever they are.
-        let rank = match is_job {
-            true => Standing { cost: 0, ..standing }.rank(0, None),
-            false => standing.rank(beside, now),
-        };
+        let rank = if is_job { Standing { cost: 0, ..standing }.rank(0, None) } else { standing.rank(beside, now) };
         Some((rank, pod.uid.clone(), &pod.name))
     });
     let count = kept.len().saturating_sub(usize::try_from(workload.wants).unwrap_or(usize::MAX));
