@@ -299,7 +299,7 @@ fn changed(name: &str, cluster: &str, change: &str) -> (serde_json::Value, Strin
     std::fs::write(&file, change).unwrap();
     let args = ["--instance-types", &catalogue(name), "--diff", &file.display().to_string(), "-o", "json"];
     let run = plan(cluster, &args);
-    let found: serde_json::Value = serde_json::from_str(&run.stdout).unwrap_or_else(|_| panic!("{}", run.stderr));
+    let found: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
     (found["diff"].clone(), run.stderr)
 }
 

@@ -59,10 +59,7 @@ impl Builder {
 
     /// The cluster, and whether a change ends pods that run.
     fn convert(mut self) -> (Live, bool) {
-        self.cluster.namespaces = self.take_namespaces().into();
-        let uncounted = self.settle_budgets();
-        self.settle_offers();
-        self.settle_counts();
+        let uncounted = self.settle();
         let (mut cluster, mut warnings) = (self.cluster, self.warnings);
         let images = image_names(&self.drafts, &self.nodes);
         let drivers = count_drivers(&self.attach_limits);
@@ -168,6 +165,14 @@ impl Builder {
 }
 
 impl Builder {
+    /// What needs neither nodes nor pods; the budgets that no controller has counted.
+    fn settle(&mut self) -> Vec<(usize, PodDisruptionBudgetSpec)> {
+        self.cluster.namespaces = self.take_namespaces().into();
+        self.settle_offers();
+        self.settle_counts();
+        self.settle_budgets()
+    }
+
     /// The budgets, with those that no controller has counted, by index.
     fn settle_budgets(&mut self) -> Vec<(usize, PodDisruptionBudgetSpec)> {
         let budgets = std::mem::take(&mut self.budgets);
