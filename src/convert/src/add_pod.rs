@@ -3,7 +3,8 @@
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use berth_model::{Cluster, LabelsId, Refusal};
+use berth_api::labels;
+use berth_model::{Cluster, Labels, LabelsId, Refusal};
 use hashbrown::hash_table::Entry;
 use jiff::Timestamp;
 use k8s_openapi::api::core;
@@ -110,7 +111,14 @@ impl Builder {
     // Labels, what Koordinator asks for, and owners.
     fn read_metadata(&mut self, object: &PodParts<'_>, record: &mut PodRecord) -> Result<(), ConvertError> {
         let metadata = object.metadata;
-        let labels = terms::labels_of(metadata.labels.as_ref(), &mut self.cluster.symbols);
+        let mut labels = terms::labels_of(metadata.labels.as_ref(), &mut self.cluster.symbols);
+        if object.node.is_some_and(|node| !node.is_empty()) {
+            // The API server takes these from the node. Whoever comes in its place has none of them.
+            let of_node = [labels::ZONE, labels::REGION].map(|key| self.cluster.symbols.get(key));
+            if of_node.iter().flatten().any(|key| labels.get(*key).is_some()) {
+                labels = Labels::new(labels.iter().filter(|(key, _)| !of_node.contains(&Some(*key))));
+            }
+        }
         record.labels = self.cluster.intern_labels(labels);
         if ask::may_ask(metadata) {
             self.add_extensions(object, record).map_err(|problem| {

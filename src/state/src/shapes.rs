@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use berth_api::labels;
 use berth_model::Keyed;
 use k8s_openapi::api::core::v1::{
     Container, ContainerImage, ContainerStatus, Node, NodeCondition, NodeSpec, NodeStatus, Pod, PodCondition, PodSpec,
@@ -72,6 +73,10 @@ impl Shapes {
             _ => self.texts.text(node),
         });
         let is_bound = node.as_ref().is_some_and(|node| !node.is_empty());
+        if is_bound && let Some(labels) = &mut metadata.labels {
+            // The API server takes them from the node. Whoever comes in its place has none of them.
+            labels.retain(|key, _| !of_node(key));
+        }
         let status = status.map(|status| trimmed_status(status, is_bound));
         let (status, started) = match status {
             Some(mut status) => {
@@ -143,6 +148,11 @@ impl Shapes {
     pub(crate) fn text(&mut self, text: &str) -> Arc<str> {
         self.texts.text(text)
     }
+}
+
+/// Whether a label of a pod says where its node is.
+fn of_node(key: &str) -> bool {
+    [labels::ZONE, labels::REGION].contains(&key)
 }
 
 impl From<&Pod> for PodRecord {

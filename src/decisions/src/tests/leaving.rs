@@ -285,6 +285,9 @@ fn who_waits_now_has_its_room_before_those_who_are_alike_and_run_yet() {
         {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "1", "controller": true}]}});
     let mut new = owned.clone();
     merge(&mut new, json!({"metadata": {"creationTimestamp": "1970-01-01T00:00:01Z"}}));
+    // As the API server labels whoever is bound.
+    let mut owned = owned;
+    merge(&mut owned, json!({"metadata": {"labels": {ZONE: "a", "topology.kubernetes.io/region": "r"}}}));
     for name in ["a-new", "z-new"] {
         let objects = [
             going_away(in_zone("leaving", "a")),
