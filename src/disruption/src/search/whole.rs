@@ -56,7 +56,6 @@ impl Search<'_> {
         if is_whole && leaving.is_empty() && !has_new {
             return Ok(false);
         }
-        let may_pay = with_new.is_some();
         if let Some(with_new) = with_new
             && self.leave_all(&candidates, &with_new)?
         {
@@ -68,10 +67,10 @@ impl Search<'_> {
             self.has_proposed = true;
             return Ok(true);
         }
-        // What is left of its proposals are those that a decision refuses. A rank finds no more among them. Nor is there much to
-        // find with new nodes where spot may not make way for spot: who looks again and again does without.
+        // What is left of its proposals are those that a decision refuses. Without new nodes a rank finds no more among them. Nor
+        // is there much to find with new ones where spot may not make way for spot: who looks again and again does without.
         let may_skip = self.options.only_now && !self.options.spot_to_spot;
-        if is_whole && (may_skip || self.has_proposed && !may_pay) {
+        if is_whole && (may_skip || self.has_proposed && !has_new) {
             return Ok(false);
         }
         let ranked = self.ranked()?;
