@@ -105,8 +105,8 @@ pub(crate) mod whole_bins {
 /// Which bins to empty.
 pub(crate) mod consolidation {
     /// Rounds for each bin that may be emptied, and of all. Larger: cheaper ends, and more work.
-    pub(crate) const ROUNDS_PER_BIN: usize = 40;
-    pub(crate) const MOST_ROUNDS: usize = 4_000;
+    pub(crate) const ROUNDS_PER_BIN: usize = 20;
+    pub(crate) const MOST_ROUNDS: usize = 2_000;
     /// Bins that a round puts back at most.
     pub(crate) const MOST_BACK: usize = 3;
     /// Bins that a round tries to empty at most.

@@ -33,7 +33,7 @@ const WORK_WITH_NEW: u64 = 6_000_000;
 const WORK_NOW: u64 = 3_000_000;
 /// By how much more a pod costs on a new node than its dual price says, as shares: that price is of nodes that are shared to
 /// the last, and where all is the same no node is launched. A larger share launches fewer nodes, which are fuller.
-const MARGINS: [f64; 7] = [0.01, 0.0, 0.02, 0.03, 0.06, 0.1, 0.15];
+const MARGINS: [f64; 6] = [0.01, 0.0, 0.02, 0.03, 0.06, 0.1];
 /// The same where it is asked again and again, or the cluster is large.
 const MARGINS_NOW: [f64; 1] = [0.01];
 /// Nodes times sorts of pods above which a cluster is large in that respect.
