@@ -43,20 +43,15 @@ impl Search<'_> {
         let options = self.options;
         let (candidates, program) = self.program();
         let is_whole = program.as_ref().is_some_and(Program::is_whole);
-        let (leaving, mut proposals) = program.as_ref().map(Program::solve).unzip();
-        let leaving = leaving.unwrap_or_default();
-        let proposed = leaving.iter().filter_map(|known| candidates.get(known.candidate));
-        let saved: Money = proposed.map(|known| below(known, options)).sum();
-        let with_new = match proposals.as_mut() {
-            Some(proposals) => self.best_of(&candidates, proposals, saved)?,
-            None => None,
-        };
+        let (leaving, with_new) = program.as_ref().map(Program::solve).unwrap_or_default();
         // A program that knows all says so where nothing is to be found.
-        let has_new = proposals.is_some_and(|proposals| proposals.has_given());
+        let has_new = !with_new.is_empty();
         if is_whole && leaving.is_empty() && !has_new {
             return Ok(false);
         }
-        if let Some(with_new) = with_new
+        let proposed = leaving.iter().filter_map(|known| candidates.get(known.candidate));
+        let saved: Money = proposed.map(|known| below(known, options)).sum();
+        if let Some(with_new) = self.best_of(&candidates, with_new, saved)?
             && self.leave_all(&candidates, &with_new)?
         {
             self.has_proposed = is_whole;
