@@ -105,14 +105,14 @@ pub(crate) mod whole_bins {
 /// Which bins to empty.
 pub(crate) mod consolidation {
     /// Rounds for each bin that may be emptied, and of all. Larger: cheaper ends, and more work.
-    pub(crate) const ROUNDS_PER_BIN: usize = 20;
-    pub(crate) const MOST_ROUNDS: usize = 2_000;
+    pub(crate) const ROUNDS_PER_BIN: usize = 40;
+    pub(crate) const MOST_ROUNDS: usize = 4_000;
     /// Bins that a round puts back at most.
     pub(crate) const MOST_BACK: usize = 3;
     /// Bins that a round tries to empty at most.
     pub(crate) const MOST_TRIES: usize = 128;
     /// How much worse than before a round may be at the beginning, as a share of what a bin saves on average.
-    pub(crate) const WARMTH: f64 = 0.05;
+    pub(crate) const WARMTH: f64 = 0.25;
     /// What a round costs for each bin beside placing items, in bins that are looked at.
     pub(crate) const COPY: u64 = 8;
     /// What it costs that an item comes to a bin or leaves it, in bins that are looked at.

@@ -130,6 +130,13 @@ impl World {
         world
     }
 
+    /// Whether a pod is one that a DaemonSet would make for a node, or for this one: named after both, as it is not there yet.
+    pub(crate) fn is_of_daemon(&self, name: &str, node: Option<&str>) -> bool {
+        let nodes = self.nodes.keys().filter(|known| node.is_none_or(|node| node == known.as_str()));
+        let mut names = nodes.flat_map(|node| self.daemons.iter().map(move |daemon| format!("{}-{node}", daemon.name)));
+        !self.pod_index.contains_key(name) && names.any(|known| known == name)
+    }
+
     fn typed<T: for<'de> Deserialize<'de>>(&mut self, object: &Value) -> Option<T> {
         match T::deserialize(object) {
             Ok(value) => Some(value),
