@@ -77,7 +77,7 @@ impl Default for Options {
 /// `objects` are single Kubernetes objects, Lists already taken apart. What cannot be read is a violation of its
 /// own, never a panic. The answer is sorted and has no duplicates; empty means that nothing wrong was found.
 pub fn check(objects: &[Value], catalogue: &Value, plan: &Value, options: &Options) -> Vec<Violation> {
-    let world = World::read(objects, catalogue);
+    let mut world = World::read(objects, catalogue);
     let mut found = world.unread.clone();
     let plan = match Plan::deserialize(plan) {
         Ok(plan) => plan,
@@ -90,6 +90,7 @@ pub fn check(objects: &[Value], catalogue: &Value, plan: &Value, options: &Optio
         let detail = format!("is {} {}", plan.api_version, plan.kind);
         found.push(Violation::new("plan", "plan", detail));
     }
+    found.extend(world.add_daemons_of(&plan));
     let (sites, unknown) = sites::sites(&world, &plan);
     found.extend(unknown);
     found.extend(rules::coverage::check(&world, &plan));

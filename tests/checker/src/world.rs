@@ -12,6 +12,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::catalogue::Catalogue;
+use crate::plan::Plan;
 use crate::pool::{Pool, Reservation};
 use crate::quantity::{self, Resources};
 use crate::requests::{self, HostPort};
@@ -130,11 +131,31 @@ impl World {
         world
     }
 
-    /// Whether a pod is one that a DaemonSet would make for a node, or for this one: named after both, as it is not there yet.
-    pub(crate) fn is_of_daemon(&self, name: &str, node: Option<&str>) -> bool {
-        let nodes = self.nodes.keys().filter(|known| node.is_none_or(|node| node == known.as_str()));
-        let mut names = nodes.flat_map(|node| self.daemons.iter().map(move |daemon| format!("{}-{node}", daemon.name)));
-        !self.pod_index.contains_key(name) && names.any(|known| known == name)
+    /// Adds the pods of DaemonSets that are not there yet and that the plan tells of, as their node has no room: each is named
+    /// after its DaemonSet and its node. Those that are planned elsewhere break a rule.
+    pub(crate) fn add_daemons_of(&mut self, plan: &Plan) -> Vec<Violation> {
+        let mut found = Vec::new();
+        let on_claims = plan.node_claims.iter().flat_map(|c| c.pods.iter().map(move |p| (Some(&c.name), p)));
+        let on_nodes = plan.nodes.iter().flat_map(|n| n.pods.iter().map(move |p| (Some(&n.name), p)));
+        let refused = plan.unschedulable.iter().map(|refusal| (None, &refusal.object));
+        for (place, name) in on_claims.chain(on_nodes).chain(refused) {
+            if self.pod_index.contains_key(name) {
+                continue;
+            }
+            let of_name = |daemon: &&Pod| name.strip_prefix(&daemon.name).is_some_and(|rest| rest.starts_with('-'));
+            let own = self.daemons.iter().filter(of_name).find_map(|daemon| {
+                let node = name.get(daemon.name.len() + 1..).filter(|node| self.nodes.contains_key(*node))?;
+                Some((daemon.clone(), node.to_owned()))
+            });
+            let Some((daemon, node)) = own else { continue };
+            if place.is_some_and(|place| *place != node) {
+                let detail = format!("placed on {}, and runs on {node} alone", place.map_or("", String::as_str));
+                found.push(Violation::new("coverage", name, detail));
+            }
+            self.pod_index.insert(name.clone(), self.pods.len());
+            self.pods.push(Pod { name: name.clone(), is_optional: true, ..daemon });
+        }
+        found
     }
 
     fn typed<T: for<'de> Deserialize<'de>>(&mut self, object: &Value) -> Option<T> {

@@ -21,9 +21,6 @@ fn each_pod_once(world: &World, plan: &Plan) -> Vec<Violation> {
         if let Some(before) = seen.insert(name, place) {
             found.push(Violation::new(RULE, name, format!("placed on {before} and on {place}")));
         }
-        if world.is_of_daemon(name, Some(place)) {
-            continue;
-        }
         let Some(pod) = world.pod_index.get(name).and_then(|i| world.pods.get(*i)) else {
             found.push(Violation::new(RULE, name, format!("placed on {place}, but the input has no such pod")));
             continue;
@@ -72,9 +69,11 @@ fn expected(world: &World, plan: &Plan) -> (usize, usize) {
     }
     let gone = gives_way(plan).filter_map(|name| world.pods.get(*world.pod_index.get(name)?));
     sure += gone.filter(|pod| pod.is_replaced()).count();
-    // Those of DaemonSets for which a node has no room.
-    let told = placements(plan).map(|(_, name)| name).chain(plan.unschedulable.iter().map(|refusal| &refusal.object));
-    gated += told.filter(|name| world.is_of_daemon(name, None)).count();
+    // A refusal names the first of several: of a DaemonSet's pods the others are not in the input.
+    let optional =
+        |name: &str| world.pod_index.get(name).and_then(|i| world.pods.get(*i)).is_some_and(|p| p.is_optional);
+    let refused = plan.unschedulable.iter().filter(|refusal| optional(&refusal.object));
+    gated += refused.map(|refusal| refusal.count.saturating_sub(1)).sum::<usize>();
     (sure, sure + gated)
 }
 
@@ -124,7 +123,6 @@ fn refusals(world: &World, plan: &Plan) -> Vec<Violation> {
         }
         match refusal.kind.as_str() {
             "Pod" if placed.contains(&refusal.object) => say("placed and refused"),
-            "Pod" if world.is_of_daemon(&refusal.object, None) => {}
             "Pod" if !world.pod_index.contains_key(&refusal.object) => say("refused, but the input has no such pod"),
             "Reservation" if !world.reservations.contains_key(&refusal.object) => {
                 say("refused, but the input has no such Reservation");
