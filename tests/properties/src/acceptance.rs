@@ -37,7 +37,7 @@ fn tells_of_daemons(case: &Case, plan: &Value) -> bool {
     let of_kind = |kind: &'static str| case.objects.iter().filter(move |object| object["kind"] == kind);
     let name = |object: &Value| object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     let daemons: Vec<String> = of_kind("DaemonSet").map(name).collect();
-    let placed = plan["nodes"].as_array().into_iter().flatten().flat_map(|node| node["pods"].as_array());
+    let placed = plan["nodes"].as_array().into_iter().flatten().filter_map(|node| node["pods"].as_array());
     let refused = plan["unschedulable"].as_array().into_iter().flatten().map(|refusal| &refusal["object"]);
     let mut told = placed.flatten().chain(refused).filter_map(Value::as_str).filter_map(|pod| pod.split('/').nth(1));
     told.any(|pod| {
