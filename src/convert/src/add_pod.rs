@@ -113,8 +113,7 @@ impl Builder {
         let metadata = object.metadata;
         let mut labels = terms::labels_of(metadata.labels.as_ref(), &mut self.cluster.symbols);
         if object.node.is_some_and(|node| !node.is_empty()) {
-            // The API server takes these from the node. Whoever comes in its place has none of them.
-            let of_node = [labels::ZONE, labels::REGION].map(|key| self.cluster.symbols.get(key));
+            let of_node = labels::OF_NODE.map(|key| self.cluster.symbols.get(key));
             if of_node.iter().flatten().any(|key| labels.get(*key).is_some()) {
                 labels = Labels::new(labels.iter().filter(|(key, _)| !of_node.contains(&Some(*key))));
             }

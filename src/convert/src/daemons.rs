@@ -1,7 +1,6 @@
 //! DaemonSets, for which nodes keep room: those of the input, and those that only the pods tell of that run.
 
 use std::cmp::Ordering;
-use std::collections::hash_map;
 use std::sync::Arc;
 
 use berth_model::{Cluster, Daemon, MemberKind, MemberRun, PodSpec, Requirement, Requirements, Resources, Sym};
@@ -20,8 +19,17 @@ use crate::workloads::{Owner, OwnerKind, Workload, WorkloadKind, Workloads};
 /// Names that the warning lists.
 const MOST_NAMES: usize = 5;
 
-/// By index of a DaemonSet's workload: how old its newest pod is, that pod's name, and the index of its draft.
-pub(crate) type Newest = FxHashMap<usize, (i64, Arc<str>, u32)>;
+/// The newest pod of a DaemonSet, by age and name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct NewestPod {
+    pub(crate) age: i64,
+    pub(crate) name: Arc<str>,
+    /// Index of its draft.
+    pub(crate) draft: u32,
+}
+
+/// By index of a DaemonSet's workload.
+pub(crate) type Newest = FxHashMap<usize, NewestPod>;
 
 /// How old a pod counts as: one that does not say when it was created is the oldest.
 pub(crate) fn age(created: i64) -> i64 {
@@ -35,22 +43,17 @@ fn newest(pods: &[PodRecord], owners: &FxIndexSet<Owner>, workloads: &Workloads)
         let owner = pod.owner.and_then(|owner| owners.get_index(owner as usize));
         let owner = owner.filter(|owner| owner.kind == OwnerKind::Workload(WorkloadKind::DaemonSet));
         if let Some(workload) = owner.and_then(|owner| workloads.root(owner)) {
-            note_newest(&mut newest, workload, (age(pod.created), pod.name.clone(), pod.draft));
+            let pod = NewestPod { age: age(pod.created), name: pod.name.clone(), draft: pod.draft };
+            note_newest(&mut newest, workload, pod);
         }
     }
     newest
 }
 
-pub(crate) fn note_newest(newest: &mut Newest, workload: usize, pod: (i64, Arc<str>, u32)) {
-    match newest.entry(workload) {
-        hash_map::Entry::Vacant(new) => {
-            new.insert(pod);
-        }
-        hash_map::Entry::Occupied(mut known) => {
-            if (known.get().0, &known.get().1) < (pod.0, &pod.1) {
-                known.insert(pod);
-            }
-        }
+pub(crate) fn note_newest(newest: &mut Newest, workload: usize, pod: NewestPod) {
+    let known = newest.entry(workload).or_insert_with(|| pod.clone());
+    if *known < pod {
+        *known = pod;
     }
 }
 
@@ -113,7 +116,7 @@ pub(crate) fn add(
         if workload.kind == WorkloadKind::DaemonSet && workload.wants > 0 {
             let (namespace, name) = (cluster.symbols.text(workload.namespace), cluster.symbols.text(workload.name));
             let name = format!("{namespace}/{name}");
-            let draft = draft_of(workload.draft, newest.get(&index).map(|(.., draft)| *draft), resolver);
+            let draft = draft_of(workload.draft, newest.get(&index).map(|pod| pod.draft), resolver);
             let spec = resolver.bound(draft, workload.namespace, &name, cluster, warnings);
             positions.insert(index, cluster.daemons.len());
             let (namespace, labels) = (workload.namespace, workload.labels);

@@ -40,6 +40,13 @@ struct Counted<'s> {
     by_domain: BTreeMap<&'s str, u32>,
 }
 
+/// Pods that run yet on nodes of a domain which go away.
+#[derive(Clone, Copy, Debug)]
+struct Leavers<'s> {
+    count: u32,
+    first: (&'s PodRecord, &'s NodeRecord),
+}
+
 // === impl Rule ===
 
 impl<'s> Rule<'s> {
@@ -163,10 +170,8 @@ impl<'s> Awaited<'s> {
             Rule::Spread(spread) => {
                 let would_be = count(own).saturating_add(u32::from(counts_itself));
                 let most = u32::try_from(spread.max_skew).unwrap_or_default();
-                let run_there = |domain: &str| {
-                    let leaving = leaving.iter().filter(|(_, of)| of.label(key) == Some(domain)).count();
-                    count(domain).saturating_add(u32::try_from(leaving).unwrap_or(u32::MAX))
-                };
+                let run_there =
+                    |domain: &str| count(domain).saturating_add(leaving.get(domain).map_or(0, |known| known.count));
                 let is_least = |domain: &str| would_be > run_there(domain).saturating_add(most);
                 coming.iter().find(|(domain, ..)| *domain != own && is_least(domain))
             }
@@ -187,11 +192,11 @@ impl<'s> Awaited<'s> {
         let (state, key) = (self.state, rule.topology_key());
         let (Rule::Spread(spread), Some(own)) = (rule, node.label(key)) else { return Ok(()) };
         let leaving = self.leaving_of(pod, rule);
-        let Some((beside, of)) = leaving.iter().find(|(_, of)| of.label(key) == Some(own)) else { return Ok(()) };
+        let Some(&Leavers { first: (beside, of), .. }) = leaving.get(own) else { return Ok(()) };
         let counts_itself = rule.is_about(pod, pod, state);
         let mut counts = self.counted(pod, rule).clone();
-        for domain in leaving.iter().filter_map(|(_, of)| of.label(key)) {
-            *counts.entry(domain).or_default() += 1;
+        for (domain, leaving) in leaving {
+            *counts.entry(domain).or_default() += leaving.count;
         }
         let wants_more = |least: i32| usize::try_from(least).is_ok_and(|least| least > counts.len());
         let least = counts.values().min().filter(|_| !spread.min_domains.is_some_and(wants_more));
@@ -201,17 +206,22 @@ impl<'s> Awaited<'s> {
         if would_be <= most { Ok(()) } else { Err(until_it_leaves(beside, of, &rule.words())) }
     }
 
-    /// Those who run yet on nodes that go away and whom a spread counts there.
-    fn leaving_of(&self, pod: &PodRecord, rule: Rule<'_>) -> Vec<(&'s PodRecord, &'s NodeRecord)> {
-        let Rule::Spread(spread) = rule else { return Vec::new() };
+    /// By domain: those who run yet on nodes that go away and whom a spread counts there.
+    fn leaving_of(&self, pod: &PodRecord, rule: Rule<'_>) -> BTreeMap<&'s str, Leavers<'s>> {
+        let mut by_domain: BTreeMap<&str, Leavers<'_>> = BTreeMap::new();
+        let Rule::Spread(spread) = rule else { return by_domain };
         // Nodes that go away have a taint.
         if spread.node_taints_policy.as_deref() == Some("Honor") {
-            return Vec::new();
+            return by_domain;
         }
         let is_meant = |(other, of): &&(&'s PodRecord, &'s NodeRecord)| {
             other.deletion().is_none() && rule.is_about(pod, other, self.state) && rule.counts_on(pod, of)
         };
-        self.leaving.iter().filter(is_meant).copied().collect()
+        for known in self.leaving.iter().filter(is_meant) {
+            let Some(domain) = known.1.label(&spread.topology_key) else { continue };
+            by_domain.entry(domain).or_insert(Leavers { count: 0, first: *known }).count += 1;
+        }
+        by_domain
     }
 
     // It is asked for where somebody is awaited whom the rule is about, and once for all alike.

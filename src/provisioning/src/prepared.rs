@@ -3,8 +3,9 @@
 use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 
-use berth_model::{PodSpec, PoolId, Requirement, Requirements, ResourceId, Resources, Sym};
-use berth_scheduling::{Admission, Demand, admit, admits_node};
+use berth_model::{ColumnId, PodSpec, PoolId, Requirement, Requirements, ResourceId, Resources, Sym};
+use berth_scheduling::{Admission, Demand, admit, admits_node, daemon_refusals};
+use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 
 use crate::frontier::Frontier;
@@ -19,6 +20,8 @@ pub(crate) struct Prepared<'a> {
     pub(crate) asked: Vec<(ResourceId, i64)>,
     /// By NodePool.
     pub(crate) admissions: Vec<Option<Admission>>,
+    /// See [`daemon_refusals`]; by NodePool, once they are asked for.
+    refusals: OnceCell<Vec<Vec<(String, FixedBitSet)>>>,
     nodes: OnceCell<Rc<[usize]>>,
     /// By topology key and value, where it has been asked for the nodes there.
     nodes_at: RefCell<FxHashMap<Sym, NodesByValue>>,
@@ -57,11 +60,22 @@ impl<'a> Prepared<'a> {
                 requests: &spec.requests,
                 asked: spec.requests.iter().collect(),
                 admissions,
+                refusals: OnceCell::new(),
                 nodes: OnceCell::new(),
                 nodes_at: RefCell::default(),
                 narrowed: RefCell::default(),
             });
         }
+    }
+
+    /// Why pods of DaemonSets keep it off new nodes of a column, where nothing else does.
+    pub(crate) fn daemon_refusal(&self, tables: &Tables<'a>, pool: PoolId, column: ColumnId) -> Option<&str> {
+        let refusals = self.refusals.get_or_init(|| {
+            let pools = tables.cluster.node_pools.iter().zip(&*tables.columns);
+            pools.map(|(pool, table)| daemon_refusals(tables.cluster, pool, table, &self.demand)).collect()
+        });
+        let mut of_pool = refusals.get(pool.index())?.iter();
+        of_pool.find(|(_, columns)| columns.contains(column.index())).map(|(why, _)| &**why)
     }
 
     /// What a pool admits of it, whatever its domains.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use berth_model::{ClassId, ColumnId, CounterId, HostCounts, PoolId, host_allowance};
 use berth_scheduling::filter::{self, Obstacle};
 use berth_scheduling::reasons::{self, Insufficient};
-use berth_scheduling::{admits_node, daemon_refusal, demands};
+use berth_scheduling::{admits_node, demands};
 use rustc_hash::FxHashMap;
 
 use crate::prepared::Prepared;
@@ -172,10 +172,9 @@ impl World<'_> {
         let column = table.column(at);
         let admits = prepared.admissions.get(pool.index()).and_then(Option::as_ref);
         if !admits.is_some_and(|admission| admission.columns.contains(at.index())) {
-            let definition = self.tables.definition(pool);
-            let of_daemon = definition
-                .and_then(|definition| daemon_refusal(self.tables.cluster, definition, table, &prepared.demand, at));
-            return Some(of_daemon.map_or_else(|| (0, reasons::AFFINITY_OF_TYPES.to_owned()), |reason| (1, reason)));
+            let of_daemon = prepared.daemon_refusal(self.tables, pool, at);
+            let (how_far, why) = of_daemon.map_or((0, reasons::AFFINITY_OF_TYPES), |reason| (1, reason));
+            return Some((how_far, why.to_owned()));
         }
         if waived != Some(Waived::Requests)
             && let Some(reason) =

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use berth_model::{
-    Cluster, ColumnId, ColumnTable, Node, NodeFilter, NodePool, PodSpec, Requirement, Requirements, Sym, Symbols,
+    Cluster, ColumnTable, Node, NodeFilter, NodePool, PodSpec, Requirement, Requirements, Sym, Symbols,
     first_untolerated,
 };
 use fixedbitset::FixedBitSet;
@@ -101,10 +101,10 @@ fn kept_by_daemons<'a>(
     with_columns.flat_map(move |(index, daemon, of_daemon, columns)| {
         let kept = |why: &'static str| Kept { why, daemon: &daemon.name };
         let excluded = exclude_each_other(spec, of_daemon).map(|why| (kept(why), Cow::Borrowed(columns)));
-        let apart = demand.apart.iter().filter(move |(apart, ..)| *apart == index);
-        let apart = apart.filter_map(move |(_, key, is_own)| {
-            let why = if *is_own { reasons::POD_ANTI_AFFINITY } else { reasons::EXISTING_ANTI_AFFINITY };
-            Some((kept(why), with_label(cluster, table, *key, columns)?))
+        let apart = demand.apart.iter().filter(move |apart| apart.daemon == index);
+        let apart = apart.filter_map(move |apart| {
+            let why = if apart.is_own { reasons::POD_ANTI_AFFINITY } else { reasons::EXISTING_ANTI_AFFINITY };
+            Some((kept(why), with_label(cluster, table, apart.key, columns)?))
         });
         excluded.into_iter().chain(apart)
     })
@@ -128,22 +128,30 @@ fn with_label<'a>(
     Some(Cow::Owned(columns))
 }
 
-/// Why pods of DaemonSets keep a demand off new nodes of a column, where nothing else does.
-pub fn daemon_refusal(
+/// The columns that pods of DaemonSets keep a demand off where nothing else does, each set with why; of several the first is the
+/// reason.
+pub fn daemon_refusals(
     cluster: &Cluster,
     pool: &NodePool,
     table: &ColumnTable,
     demand: &Demand,
-    column: ColumnId,
-) -> Option<String> {
-    let spec = cluster.spec(demand.spec)?;
-    let mut kept = kept_by_daemons(cluster, table, demand, spec);
-    let (kept, _) = kept.find(|(_, columns)| columns.contains(column.index()))?;
-    let admissions = admit_without_daemons(cluster, pool, table, demand);
-    admissions.iter().any(|admission| admission.columns.contains(column.index())).then(|| {
+) -> Vec<(String, FixedBitSet)> {
+    let Some(spec) = cluster.spec(demand.spec) else { return Vec::new() };
+    let mut kept = kept_by_daemons(cluster, table, demand, spec).peekable();
+    if kept.peek().is_none() {
+        return Vec::new();
+    }
+    let mut admitted = FixedBitSet::with_capacity(table.columns.len());
+    for admission in admit_without_daemons(cluster, pool, table, demand) {
+        admitted.union_with(&admission.columns);
+    }
+    let refusals = kept.map(|(kept, columns)| {
         let why = kept.why.trim_start_matches("node(s) ");
-        format!("{why}, beside a pod of DaemonSet {}", kept.daemon)
-    })
+        let mut columns = columns.into_owned();
+        columns.intersect_with(&admitted);
+        (format!("{why}, beside a pod of DaemonSet {}", kept.daemon), columns)
+    });
+    refusals.collect()
 }
 
 fn open_allows(open: &Requirements, requirements: &Requirements, symbols: &Symbols) -> bool {

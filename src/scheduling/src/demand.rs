@@ -26,11 +26,21 @@ pub struct Demand {
     pub keyed_counts: Vec<CounterId>,
     /// Counters on the hostname in which a pod counts.
     pub host_counts: Vec<CounterId>,
-    /// The DaemonSets whose pods it cannot be beside, by index into [`Cluster::daemons`], on nodes that have this label; and
-    /// whether that is by its own anti-affinity, or by theirs.
-    pub apart: Vec<(u32, Sym, bool)>,
+    /// The DaemonSets whose pods it cannot be beside.
+    pub apart: Vec<Apart>,
     /// How many preferences were given up.
     pub relaxed: usize,
+}
+
+/// A DaemonSet whose pods others cannot be beside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Apart {
+    /// Index into [`Cluster::daemons`].
+    pub daemon: u32,
+    /// The label that makes the domain: nodes without it are in none.
+    pub key: Sym,
+    /// Whether that is by the others' own anti-affinity, or by that of the DaemonSet's pods.
+    pub is_own: bool,
 }
 
 /// The demands of a class, from all preferences kept to none, in Karpenter's order of relaxation: preferred pod
@@ -86,9 +96,8 @@ pub fn demands(cluster: &Cluster, universe: &Universe, id: ClassId) -> Vec<Deman
     }
 }
 
-/// The DaemonSets whose pods a class cannot be beside, by its anti-affinity or by theirs, each with the label that makes
-/// the domain.
-fn apart_from_daemons(universe: &Universe, class: &PodClass) -> Vec<(u32, Sym, bool)> {
+/// The DaemonSets whose pods a class cannot be beside, by its anti-affinity or by theirs.
+fn apart_from_daemons(universe: &Universe, class: &PodClass) -> Vec<Apart> {
     let mut apart = Vec::new();
     for constraint in &class.required {
         let Constraint::AntiAffinity { counter, .. } = *constraint else { continue };
@@ -96,7 +105,7 @@ fn apart_from_daemons(universe: &Universe, class: &PodClass) -> Vec<(u32, Sym, b
         for (daemon, id) in (0..).zip(&universe.daemons) {
             let of_daemon = universe.class(*id);
             if of_daemon.is_some_and(|daemon| daemon.counts_in.binary_search(&counter).is_ok()) {
-                apart.push((daemon, known.key, !known.counts_owners));
+                apart.push(Apart { daemon, key: known.key, is_own: !known.counts_owners });
             }
         }
     }

@@ -41,9 +41,9 @@ pub mod topology;
 pub mod units;
 
 pub use admission::{
-    Admission, Passage, admit, admits_node, daemon_refusal, filter_admits_node, filter_passages, launch_passages,
+    Admission, Passage, admit, admits_node, daemon_refusals, filter_admits_node, filter_passages, launch_passages,
 };
-pub use demand::{Demand, demands};
+pub use demand::{Apart, Demand, demands};
 pub use node_fit::NodeFit;
 pub use node_tables::NodeTables;
 pub use node_terms::node_label;

@@ -74,8 +74,7 @@ impl Shapes {
         });
         let is_bound = node.as_ref().is_some_and(|node| !node.is_empty());
         if is_bound && let Some(labels) = &mut metadata.labels {
-            // The API server takes them from the node. Whoever comes in its place has none of them.
-            labels.retain(|key, _| !of_node(key));
+            labels.retain(|key, _| !labels::OF_NODE.contains(&key.as_str()));
         }
         let status = status.map(|status| trimmed_status(status, is_bound));
         let (status, started) = match status {
@@ -148,11 +147,6 @@ impl Shapes {
     pub(crate) fn text(&mut self, text: &str) -> Arc<str> {
         self.texts.text(text)
     }
-}
-
-/// Whether a label of a pod says where its node is.
-fn of_node(key: &str) -> bool {
-    [labels::ZONE, labels::REGION].contains(&key)
 }
 
 impl From<&Pod> for PodRecord {

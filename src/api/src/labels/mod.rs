@@ -12,6 +12,8 @@ pub use restricted::{Restriction, domain, is_well_known, restriction, well_known
 pub const ZONE: &str = "topology.kubernetes.io/zone";
 /// The region of a node.
 pub const REGION: &str = "topology.kubernetes.io/region";
+/// The labels that the API server gives a pod from its node. Whoever comes in the pod's place has none of them.
+pub const OF_NODE: [&str; 2] = [ZONE, REGION];
 /// The processor architecture of a node, `amd64` or `arm64`.
 pub const ARCH: &str = "kubernetes.io/arch";
 /// The operating system of a node.

@@ -23,8 +23,6 @@ pub(crate) struct Memory {
     /// reason and message.
     pub(crate) drift_asked_at: Option<Timestamp>,
     pub(crate) drift: Option<(String, String)>,
-    /// Since when it has had no node although it was registered.
-    pub(crate) nodeless_since: Option<Timestamp>,
     /// A condition's reason and message, where the cloud could not do what it was asked.
     pub(crate) trouble: Option<(&'static str, String)>,
 }

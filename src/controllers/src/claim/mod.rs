@@ -65,6 +65,8 @@ pub(crate) struct Facts<'a> {
     /// What is to be had of its node class now; `None` while that is not known.
     pub(crate) offers: Option<&'a Offers>,
     pub(crate) memory: &'a Memory,
+    /// Since when it has had no node although it was registered; `None` while many nodes are gone at once.
+    pub(crate) nodeless_since: Option<Timestamp>,
     /// That the cloud will take its instance back, if it said so.
     pub(crate) interruption: Option<&'a Interruption>,
     /// Where its instance will be taken back: pods of its node whose next place is not ready.
@@ -176,7 +178,7 @@ pub(crate) fn step(facts: &Facts<'_>) -> Todo {
     if let Some(todo) = interrupt::step(facts) {
         return todo;
     }
-    let todo = match facts.memory.nodeless_since.map(|since| after(since, facts.timings.garbage_age)) {
+    let todo = match facts.nodeless_since.map(|since| after(since, facts.timings.garbage_age)) {
         // So does who has taken the finalizer off it first.
         Some(due) if due <= facts.now => {
             let message = "its node is gone, and does not come again";

@@ -28,6 +28,7 @@ struct Scene {
     attachments: Vec<Value>,
     offers: Option<Offers>,
     memory: Memory,
+    nodeless_since: Option<i64>,
     interruption: Option<berth_cloudprovider::Interruption>,
     pool: Option<NodePool>,
     last_pod_event: Option<i64>,
@@ -74,6 +75,7 @@ impl Scene {
                 at: Timestamp::UNIX_EPOCH,
             }),
             memory: Memory::default(),
+            nodeless_since: None,
             interruption: None,
             pool: None,
             last_pod_event: None,
@@ -161,6 +163,7 @@ impl Scene {
             last_pod_event: self.last_pod_event.map(at),
             offers: self.offers.as_ref(),
             memory: &self.memory,
+            nodeless_since: self.nodeless_since.map(at),
             interruption: self.interruption.as_ref(),
             unplaced: std::collections::BTreeSet::new(),
             adoption: self.adoption,
@@ -596,7 +599,7 @@ fn a_claim_goes_with_its_node() {
 #[test]
 fn a_claim_whose_node_is_gone_goes_too() {
     let mut scene = Scene::new().registered();
-    scene.memory.nodeless_since = Some(at(100));
+    scene.nodeless_since = Some(100);
     scene.now = 129;
     assert_ne!(scene.write().1, "delete", "its node may come again");
     scene.now = 130;

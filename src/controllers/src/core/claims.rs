@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use berth_api::NodeClaim;
+use berth_api::{NodeClaim, NodeClaimStatus};
 use berth_cloudprovider::{CloudError, RepairPolicy};
 use jiff::Timestamp;
 use rustc_hash::FxHashSet;
@@ -12,6 +12,7 @@ use super::{Answer, Core, Job, class_key};
 use crate::claim::conditions;
 use crate::claim::repair::{Health, fault};
 use crate::claim::{self, Facts, Launch, Memory, Next, TOKEN_ANNOTATION, Verdict};
+use crate::clock::after;
 
 use crate::view::pool_of;
 use crate::write::{Op, Write};
@@ -36,12 +37,9 @@ impl Core {
         let health = self.health(&claim, &repair_policies);
         let unplaced = self.unplaced(&claim);
         self.look_for_places(&claim, &unplaced, now);
+        let nodeless_since = self.nodeless_since(&claim, &uid, now);
         let memory = self.memories.entry(uid.clone()).or_default();
         let provider_id = claim.status.as_ref().and_then(|status| status.provider_id.as_deref());
-        let is_registered =
-            claim.status.as_ref().is_some_and(|status| conditions::is_true(&status.conditions, conditions::REGISTERED));
-        let is_nodeless = is_registered && self.view.nodes_of(provider_id).next().is_none();
-        memory.nodeless_since = memory.nodeless_since.or(Some(now)).filter(|_| is_nodeless);
         let nodes = self.view.nodes_of(provider_id).filter_map(|node| self.view.nodes.get(node));
         let nodes: Vec<_> = nodes.collect();
         let names: Vec<&str> = nodes.iter().filter_map(|node| node.metadata.name.as_deref()).collect();
@@ -55,6 +53,7 @@ impl Core {
             last_pod_event: names.iter().filter_map(|node| self.pod_events.get(*node)).max().copied(),
             offers: self.offers.get(&class_name),
             memory,
+            nodeless_since,
             interruption: provider_id.and_then(|id| self.interrupted.get(id)),
             unplaced,
             adoption: self.provider.reservation_adoption(),
@@ -86,6 +85,24 @@ impl Core {
             }
             Next::Ask(question) => self.ask(job, *question),
         }
+    }
+
+    /// Since when a NodeClaim has had no node although it was registered, where that is no storm: else it is looked at again later.
+    fn nodeless_since(&mut self, claim: &NodeClaim, uid: &str, now: Timestamp) -> Option<Timestamp> {
+        let status = claim.status.as_ref().filter(|_| claim.metadata.deletion_timestamp.is_none());
+        let registered = status.filter(|status| conditions::is_true(&status.conditions, conditions::REGISTERED));
+        let has_node = |status: &NodeClaimStatus| self.view.nodes_of(status.provider_id.as_deref()).next().is_some();
+        if registered.is_none_or(has_node) {
+            self.nodeless.remove(uid);
+            return None;
+        }
+        let since = *self.nodeless.entry(uid.to_owned()).or_insert(now);
+        if self.is_storm(now) {
+            let name = claim.metadata.name.clone().unwrap_or_default();
+            self.queue.add_at(Job::Claim(name), after(now, self.options.timings.garbage_age));
+            return None;
+        }
+        Some(since)
     }
 
     /// The nodes of a NodeClaim's NodePool, where its own is broken and repair is asked for.
@@ -158,6 +175,7 @@ impl Core {
         let view = &self.view;
         let known: FxHashSet<&str> = view.claims.uids().map(|(_, uid)| uid).collect();
         self.memories.retain(|uid, _| known.contains(uid.as_str()));
+        self.nodeless.retain(|uid, _| known.contains(uid.as_str()));
     }
 
     /// The instance that a NodeClaim has, as far as this process knows.

@@ -259,6 +259,8 @@ pub(crate) struct Core {
     queue: Queue<Job>,
     /// By uid of the NodeClaim.
     memories: BTreeMap<String, Memory>,
+    /// By uid: since when a NodeClaim has had no node although it was registered.
+    nodeless: BTreeMap<String, Timestamp>,
     /// Pods that must leave their nodes.
     evictions: BTreeMap<PodName, Eviction>,
     /// What each node class offers.
@@ -345,6 +347,7 @@ impl Core {
             provider,
             queue: Queue::default(),
             memories: BTreeMap::new(),
+            nodeless: BTreeMap::new(),
             evictions: BTreeMap::new(),
             offers: BTreeMap::new(),
             ended: BTreeSet::new(),

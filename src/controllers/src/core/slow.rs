@@ -36,8 +36,7 @@ impl Core {
         };
         let is_slow = elapsed(created(&claim.metadata)?, now) >= SLOW;
         let own = claim.metadata.name.as_deref().unwrap_or_default();
-        let is_nodeless = |uid: &String| self.memories.get(uid).is_some_and(|known| known.nodeless_since.is_some());
-        if claim.metadata.uid.as_ref().is_some_and(is_nodeless) {
+        if claim.metadata.uid.as_ref().is_some_and(|uid| self.nodeless.contains_key(uid)) {
             return Some(format!("waiting for nodeclaim {own} to end: its node is gone"));
         }
         let all = claim.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();

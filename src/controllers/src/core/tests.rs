@@ -167,16 +167,25 @@ fn at_rest_with(n: usize, options: Options) -> Core {
 
 /// Answers what NodeClaims ask, until they ask nothing more. Writes stay unanswered: what they are for waits.
 fn settle(core: &mut Core, now: Timestamp) {
+    settled(core, now);
+    assert!(!core.queue.is_running(&Job::Claim("web-0".to_owned())));
+}
+
+/// The same, and what is written.
+fn settled(core: &mut Core, now: Timestamp) -> Vec<Write> {
+    let mut writes = Vec::new();
     for _ in 0..4 {
         for effect in core.work(now) {
-            if let Effect::Ask(job, question) = effect
-                && matches!(*question, Question::Drift(_))
-            {
-                core.handle(Input::Answered(job, Box::new(Answer::Drift(Ok(None)))), now);
+            match effect {
+                Effect::Ask(job, question) if matches!(*question, Question::Drift(_)) => {
+                    core.handle(Input::Answered(job, Box::new(Answer::Drift(Ok(None)))), now);
+                }
+                Effect::Write(_, write) => writes.push(*write),
+                _ => {}
             }
         }
     }
-    assert!(!core.queue.is_running(&Job::Claim("web-0".to_owned())));
+    writes
 }
 
 /// What a heartbeat of one of so many nodes does: how many objects tables are gone through for, and what is to be done outside.
@@ -332,23 +341,38 @@ fn who_deletes_a_node_claim_has_its_pods_planned_for_in_a_moment() {
     assert!(!plans_after_deletion(&mut core, 0), "its node is empty");
 }
 
-/// The NodeClaims that are deleted by a time.
+/// The NodeClaims that are deleted by a time, whose questions are answered meanwhile.
 fn claims_deleted_by(core: &mut Core, now: Timestamp) -> Vec<String> {
-    let writes = core.work(now).into_iter().filter_map(|effect| match effect {
-        Effect::Write(_, write) if write.key.kind == Kind::NodeClaim && matches!(write.op, Op::Delete { .. }) => {
-            Some(write.key.name)
-        }
-        _ => None,
-    });
-    writes.collect()
+    let is_deletion = |write: &Write| write.key.kind == Kind::NodeClaim && matches!(write.op, Op::Delete { .. });
+    let deletions = settled(core, now).into_iter().filter(is_deletion);
+    deletions.map(|write| write.key.name).collect()
+}
+
+fn delete_at_once(core: &mut Core, n_nodes: usize) {
+    for at in 0..n_nodes {
+        let Object::Node(known) = node(at, 1, "2026-01-01T00:00:00Z") else { unreachable!("a node was made") };
+        core.handle(Input::Observed(Observed::Deleted(Kind::Node, Box::new(known.metadata.clone()))), start());
+    }
+    settle(core, start());
+}
+
+/// Where most nodes are gone at once the fault is elsewhere: their machines may run well.
+#[test]
+fn no_claim_goes_while_most_nodes_are_gone_at_once() {
+    let mut core = at_rest(4);
+    delete_at_once(&mut core, 3);
+    for seconds in [31, 61, 14 * 60] {
+        let deleted = claims_deleted_by(&mut core, after(start(), Duration::from_secs(seconds)));
+        assert_eq!(deleted, [""; 0], "{seconds}");
+    }
+    let later = claims_deleted_by(&mut core, after(start(), Duration::from_secs(16 * 60)));
+    assert_eq!(later, ["web-0", "web-1", "web-2"], "for so long no storm lasts");
 }
 
 #[test]
 fn a_claim_goes_half_a_minute_after_a_node_that_went_at_once() {
     let mut core = at_rest(2);
-    let Object::Node(known) = node(0, 1, "2026-01-01T00:00:00Z") else { unreachable!("a node was made") };
-    core.handle(Input::Observed(Observed::Deleted(Kind::Node, Box::new(known.metadata.clone()))), start());
-    settle(&mut core, start());
+    delete_at_once(&mut core, 1);
     assert_eq!(claims_deleted_by(&mut core, after(start(), Duration::from_secs(29))), [""; 0]);
     assert_eq!(claims_deleted_by(&mut core, after(start(), Duration::from_secs(31))), ["web-0"]);
 }

@@ -4,7 +4,7 @@ use k8s_openapi::api::apps::v1::DaemonSet;
 
 use super::{Change, Live, Patched, Rooms};
 use crate::builder::Builder;
-use crate::daemons;
+use crate::daemons::{self, NewestPod};
 use crate::maps::FxIndexSet;
 
 impl Live {
@@ -50,7 +50,8 @@ impl Live {
             let Some((workload, (age, name, namespace))) = workload.zip(pods.last()) else { continue };
             let more = self.pods.get(&(*namespace, name.clone())).and_then(|entry| entry.more.as_ref());
             if let Some(more) = more {
-                daemons::note_newest(&mut newest, workload, (*age, name.clone(), more.draft));
+                let pod = NewestPod { age: *age, name: name.clone(), draft: more.draft };
+                daemons::note_newest(&mut newest, workload, pod);
             }
         }
         newest
@@ -61,7 +62,7 @@ impl Live {
         let (newest, Rooms { workloads, resolver, daemons, .. }) = (self.newest_daemons(), &self.rooms);
         let is_other = |(workload, at): (&usize, &usize)| {
             let template = workloads.get(*workload).map(|workload| workload.draft);
-            let newest = newest.get(workload).map(|(.., draft)| *draft);
+            let newest = newest.get(workload).map(|pod| pod.draft);
             let requests = template.and_then(|template| daemons::requests_of(template, newest, resolver));
             let known = self.cluster.daemons.get(*at).and_then(|daemon| self.cluster.spec(daemon.spec));
             known.map(|known| &known.requests) != requests.as_ref()

@@ -205,12 +205,23 @@ fn nobody_is_bound_who_counts_on_a_pod_that_waits_for_others_to_make_way() {
     assert_eq!(bound(vec![in_zone("m", "c")], beside("a")), ["n"]);
 }
 
-/// Where `new` is bound: one pod of its app runs in zone b, none in zone c, and `old` is on a node of zone a that goes away.
-fn spread_beside(old: &str, more_of_old: Value) -> Vec<String> {
-    let spread = json!({"metadata": {"labels": {"app": "web"}, "ownerReferences": [
+/// One of the pods of a ReplicaSet that are spread over zones.
+fn spread_web() -> Value {
+    json!({"metadata": {"labels": {"app": "web"}, "ownerReferences": [
             {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "1", "controller": true}]},
         "spec": {"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule",
-            "labelSelector": {"matchLabels": {"app": "web"}}}]}});
+            "labelSelector": {"matchLabels": {"app": "web"}}}]}})
+}
+
+/// Where each is bound.
+fn bound_pods(decision: &Decision) -> Vec<(&str, &str)> {
+    let bindings = decision.bindings.iter();
+    bindings.map(|binding| (&*binding.object.key.name, &*binding.node.key.name)).collect()
+}
+
+/// Where `new` is bound: one pod of its app runs in zone b, none in zone c, and `old` is on a node of zone a that goes away.
+fn spread_beside(old: &str, more_of_old: Value) -> Vec<String> {
+    let spread = spread_web();
     let mut of_old = spread.clone();
     merge(&mut of_old, more_of_old);
     let mut state = state_of(&[
@@ -253,10 +264,7 @@ fn who_waits_for_the_next_of_one_that_is_alike_takes_its_place() {
 /// from coming while this pod was pending.
 #[test]
 fn a_pod_comes_where_a_spread_holds_beside_those_who_are_yet_to_leave() {
-    let spread = json!({"metadata": {"labels": {"app": "web"}, "ownerReferences": [
-            {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "1", "controller": true}]},
-        "spec": {"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule",
-            "labelSelector": {"matchLabels": {"app": "web"}}}]}});
+    let spread = spread_web();
     let running = |name: &str, node: &str| mk_pod(name, "1", on(node, spread.clone(), false));
     for new in ["a-new", "z-new"] {
         let objects = [
@@ -273,8 +281,7 @@ fn a_pod_comes_where_a_spread_holds_beside_those_who_are_yet_to_leave() {
             mk_pod(new, "1", spread.clone()),
         ];
         let decision = decide(&mut state_of(&objects), &full(), NOW).unwrap();
-        let bound = decision.bindings.iter().map(|binding| (&*binding.object.key.name, &*binding.node.key.name));
-        assert_eq!(bound.collect::<Vec<_>>(), [(new, "in-c")], "{new}: {:?}", waits_for(&decision));
+        assert_eq!(bound_pods(&decision), [(new, "in-c")], "{new}: {:?}", waits_for(&decision));
     }
 }
 
@@ -300,8 +307,7 @@ fn who_waits_now_has_its_room_before_those_who_are_alike_and_run_yet() {
         let decision = decide(&mut state, &full(), NOW).unwrap();
         let mut decider = Decider::new();
         assert_eq!(decider.decide(&mut state, &full(), NOW).unwrap().bindings, decision.bindings);
-        let bound = decision.bindings.iter().map(|binding| (&*binding.object.key.name, &*binding.node.key.name));
-        assert_eq!(bound.collect::<Vec<_>>(), [(name, "n")]);
+        assert_eq!(bound_pods(&decision), [(name, "n")]);
         assert!(decision.moves.is_empty(), "{:?}", decision.moves);
     }
 }
@@ -310,10 +316,7 @@ fn who_waits_now_has_its_room_before_those_who_are_alike_and_run_yet() {
 /// waited for them.
 #[test]
 fn the_place_of_each_next_that_is_alike_is_tried() {
-    let spread = json!({"metadata": {"labels": {"app": "web"}, "ownerReferences": [
-            {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "1", "controller": true}]},
-        "spec": {"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule",
-            "labelSelector": {"matchLabels": {"app": "web"}}}]}});
+    let spread = spread_web();
     let running = |name: &str, node: &str| mk_pod(name, "500m", on(node, spread.clone(), false));
     // By name the new one is first, or last.
     for new in ["a-new", "z-new"] {
@@ -335,8 +338,7 @@ fn the_place_of_each_next_that_is_alike_is_tried() {
                 mk_pod(new, "500m", spread.clone()),
             ];
             let decision = decide(&mut state_of(&objects), &full(), NOW).unwrap();
-            let bound = decision.bindings.iter().map(|binding| (&*binding.object.key.name, &*binding.node.key.name));
-            assert_eq!(bound.collect::<Vec<_>>(), [(new, &*format!("in-{one}"))], "{zones:?}");
+            assert_eq!(bound_pods(&decision), [(new, &*format!("in-{one}"))], "{zones:?}");
         }
     }
 }

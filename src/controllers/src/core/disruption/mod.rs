@@ -533,20 +533,21 @@ impl Core {
         // Where most are ready, those that are not say so by themselves.
         let lost = self.view.not_ready.iter().filter_map(|name| self.view.nodes.get(name));
         let claims = lost.flat_map(|node| self.view.claims_of_node(node));
-        if claims.filter(|claim| taint::is_initialized(claim)).take(2).count() < 2 {
+        let n_gone = self.nodeless.values().filter(|since| elapsed(**since, now) < LONGEST_STORM).count();
+        if claims.filter(|claim| taint::is_initialized(claim)).take(2).count() + n_gone < 2 {
             return None;
         }
         let registered = self.view.claims.values().filter(|claim| taint::is_initialized(claim));
         let was_lost_lately =
             |node: &Node| !is_ready(node) && ready_since(node).is_some_and(|since| elapsed(since, now) < LONGEST_STORM);
         let nodes: Vec<bool> = registered.filter_map(|claim| self.node_of(claim)).map(was_lost_lately).collect();
-        let n_lost = nodes.iter().filter(|is_lost| **is_lost).count();
-        if nodes.len() < STORM_NODES || n_lost * 2 <= nodes.len() {
+        let n_lost = nodes.iter().filter(|is_lost| **is_lost).count() + n_gone;
+        let n_nodes = nodes.len() + n_gone;
+        if n_nodes < STORM_NODES || n_lost * 2 <= n_nodes {
             return None;
         }
         let message = format!(
-            "{n_lost} of {} nodes are not ready: nodes are neither removed nor launched until most are, for {} minutes at most",
-            nodes.len(),
+            "{n_lost} of {n_nodes} nodes are not ready: nodes are neither removed nor launched until most are, for {} minutes at most",
             LONGEST_STORM.as_secs() / 60
         );
         let pools: Vec<_> = self.view.pools.values().cloned().collect();
