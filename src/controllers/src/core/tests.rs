@@ -181,7 +181,7 @@ fn settled(core: &mut Core, now: Timestamp) -> Vec<Write> {
                     core.handle(Input::Answered(job, Box::new(Answer::Drift(Ok(None)))), now);
                 }
                 Effect::Write(_, write) => writes.push(*write),
-                _ => {}
+                Effect::Ask(..) => {}
             }
         }
     }
