@@ -109,10 +109,10 @@ impl Observer {
             let happened = match (&before, &stage) {
                 (None | Some(Stage::Bound), Stage::Pending(_)) => Some(Happened::PodsPending { of }),
                 (Some(Stage::Pending(known)), Stage::Pending(why)) if kind_of(known) != kind_of(why) => {
-                    match (why.strip_prefix(WAITING), chief_reason(why)) {
-                        (Some(what), _) => Some(Happened::PodsWait { of, what: what.to_owned() }),
-                        (None, "") => None,
-                        (None, why) => Some(Happened::PodsStay { of, why: why.to_owned() }),
+                    match (why.starts_with(WAITING), chief_reason(why)) {
+                        (true, _) => waits(of, why),
+                        (false, "") => None,
+                        (false, why) => Some(Happened::PodsStay { of, why: why.to_owned() }),
                     }
                 }
                 (_, Stage::Pending(_) | Stage::Bound) => None,
@@ -121,7 +121,12 @@ impl Observer {
                 (_, Stage::Failed(why)) => Some(Happened::PodsFailed { of, why: why.clone() }),
             };
             if let Some(happened) = happened {
-                moment.add(happened, &name);
+                // Of alike pods each may wait for another NodeClaim.
+                let claim = match &stage {
+                    Stage::Pending(why) => claim_to_come_up(why).map(|(claim, _)| claim),
+                    _ => None,
+                };
+                moment.add(happened, claim.unwrap_or(&name));
             }
         }
         let is_terminating = pod.metadata.deletion_timestamp.is_some();
@@ -335,7 +340,22 @@ fn chief_reason(why: &str) -> &str {
 
 /// A reason without its numbers, which change with every node that comes.
 fn kind_of(why: &str) -> String {
-    chief_reason(why).chars().filter(|char| !char.is_ascii_digit()).collect()
+    // Those who wait for NodeClaims wait for alike ones.
+    let why = claim_to_come_up(why).map_or_else(|| chief_reason(why), |(_, why)| why);
+    why.chars().filter(|char| !char.is_ascii_digit()).collect()
+}
+
+/// The NodeClaim that a pod waits for to come up, and why it has not.
+fn claim_to_come_up(why: &str) -> Option<(&str, &str)> {
+    why.strip_prefix(WAITING)?.strip_prefix("nodeclaim ")?.split_once(" to come up: ")
+}
+
+/// What happened where a pod says now what it waits for.
+fn waits(of: String, why: &str) -> Option<Happened> {
+    if let Some((_, why)) = claim_to_come_up(why) {
+        return Some(Happened::PodsWaitForClaims { of, why: why.to_owned() });
+    }
+    why.strip_prefix(WAITING).map(|what| Happened::PodsWait { of, what: what.to_owned() })
 }
 
 /// The workload that a pod is of, as a person calls it: the Deployment rather than its ReplicaSet.

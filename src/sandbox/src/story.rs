@@ -29,6 +29,8 @@ pub(crate) enum Happened {
     PodsStay { of: String, why: String },
     /// Pods of a workload have a node and wait for something else: for what.
     PodsWait { of: String, what: String },
+    /// For NodeClaims to come up: these are named, once for each pod.
+    PodsWaitForClaims { of: String, why: String },
     /// Instances were launched: what they are.
     Launched { what: String },
     /// Instances were launched in place of nodes that go: what they are was said with these.
@@ -271,6 +273,13 @@ fn in_words(what: &Happened, names: &[String]) -> (&'static str, String) {
         Happened::PodsPending { of } => ("PodsPending", pods(of, ("waits for a node", "wait for nodes"))),
         Happened::PodsStay { of, why } => {
             ("PodsStay", format!("{}: {why}", pods(of, ("finds no node", "find no node"))))
+        }
+        Happened::PodsWaitForClaims { of, why } => {
+            let mut claims = names.to_vec();
+            claims.sort();
+            claims.dedup();
+            let what = pods(of, ("waits", "wait"));
+            ("PodsWait", format!("{what} for {} to come up: {why}", listed("nodeclaim", &claims)))
         }
         Happened::PodsWait { of, what } => ("PodsWait", format!("{} for {what}", pods(of, ("waits", "wait")))),
         Happened::Launched { what } => ("Launched", format!("{n} × {what} launched")),

@@ -12,7 +12,7 @@ use berth_controllers::{Ceiling, Ceilings, Controllers};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::{DeleteParams, ListParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 
 use berth_manifests::{Input, Object, Options as Manifests, Validate, read_from};
@@ -405,6 +405,65 @@ fn a_wait_for_a_volume_is_no_want_of_a_node() {
     let lines: Vec<&str> = lines.iter().map(|line| line.message.as_str()).collect();
     let expected = "1 pod of db waits for persistentvolumeclaim \"data\" to be bound on node m5-large-0001";
     assert_eq!(lines, ["1 pod of db waits for a node", expected]);
+}
+
+#[test]
+fn alike_pods_that_wait_for_node_claims_are_one_line() {
+    let pod = |name: &str, claim: Option<&str>| -> Pod {
+        let message = claim.map(|claim| format!("waiting for nodeclaim {claim} to come up: Node not registered"));
+        let conditions = message.map(|message| {
+            vec![serde_json::json!({"type": "PodScheduled", "status": "False",
+            "message": message})]
+        });
+        let owner = serde_json::json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "r",
+            "controller": true});
+        let pod = serde_json::json!({"metadata": {"name": name, "namespace": "default", "uid": name,
+            "ownerReferences": [owner]}, "spec": {"containers": []},
+            "status": {"phase": "Pending", "conditions": conditions.unwrap_or_default()}});
+        serde_json::from_value(pod).unwrap()
+    };
+    let (mut observer, mut moment) = (Observer::default(), Moment::default());
+    for claim in [None, Some("default-a"), Some("default-b")] {
+        for (name, claim) in [("a", claim), ("b", claim), ("c", claim.map(|_| "default-b"))] {
+            observer.pod(&pod(name, claim), &mut moment);
+        }
+    }
+    let lines = moment.tell(jiff::Timestamp::UNIX_EPOCH, berth_api::PlannedFor::default(), "$0.00");
+    let lines: Vec<&str> = lines.iter().map(|line| line.message.as_str()).collect();
+    let expected = "3 pods of web wait for nodeclaims default-a and default-b to come up: Node not registered";
+    assert_eq!(lines, ["3 pods of web wait for nodes", expected], "that the NodeClaim is another one is nothing new");
+}
+
+/// The regression: each further NodeClaim was given its whole minute, and a pod that lost its places to others heard nothing.
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_has_waited_for_long_is_told_of_a_young_node_claim() {
+    let now = "2026-01-01T00:00:00Z".parse().unwrap();
+    let (on_begun, mut begun) = tokio::sync::mpsc::unbounded_channel();
+    let options = Options { on_begun: Some(on_begun), ..Options::new(now) };
+    let end = async move {
+        let (client, _) = begun.recv().await.unwrap();
+        let classes = Api::<berth_api::FakeNodeClass>::all(client.clone());
+        let delay = serde_json::json!({"spec": {"registrationDelay": "30s"}});
+        classes.patch("default", &PatchParams::default(), &Patch::Merge(&delay)).await.unwrap();
+        let pods = Api::<Pod>::default_namespaced(client.clone());
+        // No other NodePool has such nodes.
+        let pod = serde_json::json!({"metadata": {"name": "web"},
+            "spec": {"nodeSelector": {"tier": "web"}, "containers": [{"name": "c", "image": "i"}]}});
+        pods.create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(70)).await;
+        let pool = serde_json::json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "web"},
+            "spec": {"template": {"metadata": {"labels": {"tier": "web"}}, "spec": {"requirements": [],
+                "nodeClassRef": {"group": "berth.sh", "kind": "FakeNodeClass", "name": "default"}}}}});
+        let pools = Api::<berth_api::NodePool>::all(client);
+        pools.create(&PostParams::default(), &serde_json::from_value(pool).unwrap()).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(25)).await;
+        let pod = pods.get("web").await.unwrap();
+        assert_eq!(pod.spec.unwrap().node_name, None, "its machine boots");
+        let conditions = pod.status.and_then(|status| status.conditions).unwrap_or_default();
+        let told: Vec<String> = conditions.into_iter().filter_map(|condition| condition.message).collect();
+        assert!(told.iter().any(|told| told.starts_with("waiting for nodeclaim web-")), "{told:?}");
+    };
+    assert_eq!(Box::pin(run(options, |_| {}, end)).await.unwrap(), Ended::Interrupted);
 }
 
 #[tokio::test(start_paused = true)]

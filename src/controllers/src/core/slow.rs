@@ -1,5 +1,6 @@
 //! Pods that have a place and wait: they are told what for. Their node takes longer than nodes do until it may be used, as where
-//! nobody removes a startup taint, or a rule about other pods keeps them off until those have left or have come.
+//! nobody removes a startup taint; others took the places that they had before; or a rule about other pods keeps them off until
+//! those have left or have come.
 
 use std::time::Duration;
 
@@ -10,7 +11,8 @@ use super::Core;
 use crate::claim::{conditions, created};
 use crate::clock::elapsed;
 
-/// A NodeClaim that is older comes up slowly. Most machines boot and join within it, and of those nobody wants to hear.
+/// A NodeClaim that is older comes up slowly, and a pod that is older has waited for long. Most machines boot and join within it,
+/// and of those nobody wants to hear.
 const SLOW: Duration = Duration::from_secs(60);
 
 impl Core {
@@ -27,21 +29,24 @@ impl Core {
         }
     }
 
-    /// What the node of a nomination waits for, where it has done so for long.
+    /// What the node of a nomination waits for, where it or the pod has done so for long.
     fn slow_node(&self, nomination: &Nomination, now: Timestamp) -> Option<String> {
         let name = nomination.node.key.name.to_string();
         let claim = match nomination.node.key.kind {
             berth_state::Kind::NodeClaim => self.view.claims.get(&name)?,
             _ => self.view.claims_of_node(self.view.nodes.get(&name)?).next()?,
         };
-        let is_slow = elapsed(created(&claim.metadata)?, now) >= SLOW;
+        let pod = self.state.pod(&nomination.object.key.namespace, &nomination.object.key.name);
+        let since = [created(&claim.metadata), pod.and_then(|pod| pod.created())];
+        let is_slow = since.into_iter().flatten().any(|since| elapsed(since, now) >= SLOW);
         let own = claim.metadata.name.as_deref().unwrap_or_default();
         if claim.metadata.uid.as_ref().is_some_and(|uid| self.nodeless.contains_key(uid)) {
             return Some(format!("waiting for nodeclaim {own} to end: its node is gone"));
         }
         let all = claim.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-        let mut steps = [conditions::LAUNCHED, conditions::REGISTERED, conditions::INITIALIZED].into_iter();
-        let open = steps.find(|step| !conditions::is_true(all, step)).filter(|_| is_slow)?;
+        let mut steps =
+            [conditions::LAUNCHED, conditions::REGISTERED, conditions::INITIALIZED].into_iter().filter(|_| is_slow);
+        let open = steps.find(|step| !conditions::is_true(all, step))?;
         let why = conditions::get(all, open).map_or("", |condition| condition.message.as_str());
         let why = if why.is_empty() { format!("not {open} yet") } else { why.to_owned() };
         Some(format!("waiting for nodeclaim {own} to come up: {why}"))
