@@ -40,11 +40,10 @@ impl ControllerArgs {
         if let Some(seconds) = self.registration_timeout {
             options.timings.registration_timeout = Duration::from_secs(seconds);
         }
-        let ceilings = &mut options.ceilings;
-        for (ceiling, most) in [&mut ceilings.of_each_pool, &mut ceilings.in_all].into_iter().zip(&self.max_cost) {
+        for (ceiling, most) in options.ceilings.both_mut().into_iter().zip(&self.max_cost) {
             ceiling.dollars_per_hour = Some(*most);
         }
-        for (ceiling, most) in [&mut ceilings.of_each_pool, &mut ceilings.in_all].into_iter().zip(&self.max_launches) {
+        for (ceiling, most) in options.ceilings.both_mut().into_iter().zip(&self.max_launches) {
             ceiling.launches_per_hour = Some(*most);
         }
         options

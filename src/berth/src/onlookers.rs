@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use anyhow::{Context, Result};
 use berth_cloudprovider::ProviderId;
-use berth_page::{Explain, Page, PageOptions, Price, Server};
+use berth_page::{Explain, Page, PageOptions, Price, PriceChanges, Server};
 use berth_plan::{ObjectRef, Terminal};
 use berth_simulate::{FakeCloud, RecordOptions, record};
 use kube::Client;
@@ -84,6 +84,7 @@ impl Opened {
             let options = PageOptions {
                 title: title.to_owned(),
                 price: price(cloud),
+                price_changes: price_changes(cloud),
                 explain: Some(explain(client, title.trim_start_matches("Berth: "), &options)),
                 with_events,
                 records: self.recording.is_some(),
@@ -199,6 +200,12 @@ pub(crate) fn price(cloud: &FakeCloud) -> Price {
         // On a slot, nothing is paid by the hour.
         Some([own, if own > 0.0 { own } else { list }])
     })
+}
+
+/// How often that may have changed of instances that run.
+pub(crate) fn price_changes(cloud: &FakeCloud) -> PriceChanges {
+    let cloud = cloud.clone();
+    Arc::new(move || cloud.n_price_changes())
 }
 
 /// Tells the page a sentence, if there is one.

@@ -14,7 +14,7 @@ use berth_simulate::{Client, CloudEvent, FakeCloud, Onlooker};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
-use crate::onlookers::price;
+use crate::onlookers::{price, price_changes};
 use crate::output::to_stderr;
 
 /// A recording has so many moments, or one a second where there would be more.
@@ -91,6 +91,7 @@ impl Onlooker for Recording {
         let options = PageOptions {
             title: self.title.clone(),
             price: price(cloud),
+            price_changes: price_changes(cloud),
             explain: None,
             with_events: false,
             records: true,

@@ -34,7 +34,7 @@ mod watch;
 mod write;
 mod writer;
 
-pub use berth_decisions::{Effort, SolveOptions};
+pub use berth_decisions::{Effort, MaxShare, SolveOptions, parse_max_share};
 pub use berth_disruption::Methods as ConsolidationMethods;
 pub use berth_model::Money;
 pub use clock::Clock;

@@ -61,6 +61,18 @@ impl Default for Ceilings {
     }
 }
 
+impl Ceilings {
+    /// Of each NodePool, and in all: in the order of flags.
+    pub fn both_mut(&mut self) -> [&mut Ceiling; 2] {
+        [&mut self.of_each_pool, &mut self.in_all]
+    }
+
+    /// The same.
+    pub fn both(&self) -> [&Ceiling; 2] {
+        [&self.of_each_pool, &self.in_all]
+    }
+}
+
 /// How long things may take.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Timings {

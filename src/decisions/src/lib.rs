@@ -46,7 +46,7 @@ pub use allocation::{Allocation, Also, solve};
 pub use assigned::annotations;
 pub use assignment::{Assignment, MemberName, Share};
 pub use at_once::AtOnce;
-pub use berth_provisioning::{Effort, Options as SolveOptions};
+pub use berth_provisioning::{Effort, MaxShare, Options as SolveOptions, parse_max_share};
 pub use decide::decide;
 pub use decider::Decider;
 pub use decision::{

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use berth_api::{FieldError, PodTopologySpreadArgs, ReservationArgs};
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::error::{ManifestError, Problem};
 use crate::options::{MAX_OBJECT_BYTES, Source};
@@ -14,6 +14,9 @@ use crate::{typed, value};
 
 const KIND: &str = "KubeSchedulerConfiguration";
 const GROUP: &str = "kubescheduler.config.k8s.io/";
+/// Plugins.
+const RESERVATION: &str = "Reservation";
+const SPREAD: &str = "PodTopologySpread";
 
 /// What a kube-scheduler configuration says.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -36,6 +39,31 @@ pub fn read_scheduler_config(path: &Path) -> Result<SchedulerConfig, ManifestErr
     parse(&name, &text)
 }
 
+impl SchedulerConfig {
+    /// One that is written inline, in what is called by this name.
+    ///
+    /// # Errors
+    /// As of [`read_scheduler_config`].
+    pub fn of_value(name: &str, value: &Value) -> Result<Self, ManifestError> {
+        parse(name, &value.to_string())
+    }
+
+    /// As a kube-scheduler configuration that says just this; `None` where it says nothing but defaults.
+    pub fn to_value(&self) -> Option<Value> {
+        if *self == Self::default() {
+            return None;
+        }
+        Some(json!({
+            "apiVersion": format!("{GROUP}v1"),
+            "kind": KIND,
+            "profiles": [{"pluginConfig": [
+                {"name": RESERVATION, "args": self.reservations},
+                {"name": SPREAD, "args": self.spread},
+            ]}],
+        }))
+    }
+}
+
 fn parse(name: &str, text: &str) -> Result<SchedulerConfig, ManifestError> {
     let source = Source { file: Arc::from(name), document: 1, item: None, line: 1 };
     let object = || Some(KIND.to_owned());
@@ -54,8 +82,8 @@ fn parse(name: &str, text: &str) -> Result<SchedulerConfig, ManifestError> {
         let found = shorten(field("apiVersion"));
         return Err(wrong(vec![Problem::new("apiVersion", format!("found {found:?}, expected {GROUP}v1"))]));
     }
-    let reservations = read(&value, "Reservation", ReservationArgs::validate).map_err(wrong)?;
-    let spread = read(&value, "PodTopologySpread", PodTopologySpreadArgs::validate).map_err(wrong)?;
+    let reservations = read(&value, RESERVATION, ReservationArgs::validate).map_err(wrong)?;
+    let spread = read(&value, SPREAD, PodTopologySpreadArgs::validate).map_err(wrong)?;
     Ok(SchedulerConfig { reservations, spread })
 }
 
@@ -119,6 +147,18 @@ mod tests {
         assert_eq!((args.gc_duration_seconds, args.gc_interval_seconds), (86_400, 60));
         let without = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n";
         assert_eq!(parse("scheduler.yaml", without).unwrap(), SchedulerConfig::default());
+    }
+
+    #[test]
+    fn what_is_written_is_what_was_read() {
+        let text = format!(
+            "{GUIDE}enablePreemption: true\n  - name: PodTopologySpread\n    args: {{defaultingType: List, \
+                            defaultConstraints: [{{maxSkew: 2, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}}]}}"
+        );
+        let config = parse("scheduler.yaml", &text).unwrap();
+        assert!(config.reservations.enable_preemption && config.spread.constraints().len() == 1);
+        assert_eq!(SchedulerConfig::of_value("inline", &config.to_value().unwrap()).unwrap(), config);
+        assert_eq!(SchedulerConfig::default().to_value(), None);
     }
 
     #[test]

@@ -13,7 +13,7 @@ mod watch;
 
 pub use frames::write_recording;
 pub use server::{ServeError, Server};
-pub use watch::{Explain, Page, PageOptions, Price, SlotsNow, TICK};
+pub use watch::{Explain, Page, PageOptions, Price, PriceChanges, SlotsNow, TICK};
 
 /// A page's parts, put together: what it is at its head, its data and its script.
 pub(crate) fn html(title: &str, data: &str) -> String {

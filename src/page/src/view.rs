@@ -78,6 +78,18 @@ impl View {
         }
     }
 
+    /// Changes what a node costs. Whether it is there.
+    pub(crate) fn reprice(&mut self, name: &str, prices: impl FnOnce([f64; 2]) -> [f64; 2]) -> bool {
+        let Some(node) = self.nodes.get_mut(name) else { return false };
+        let [price, unreserved] = prices([node.price, node.unreserved]);
+        let repriced = Node { price, unreserved, ..node.clone() };
+        if *node != repriced {
+            *node = repriced;
+            self.changed.nodes.insert(name.to_owned());
+        }
+        true
+    }
+
     /// The names of nodes that are there.
     pub(crate) fn node_names(&self) -> Vec<String> {
         self.nodes.keys().cloned().collect()

@@ -1,6 +1,6 @@
 //! Watches of a cluster, told to the view; and the ticks at which whoever looks is told what is different.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,6 +33,9 @@ pub(crate) const WAITING: usize = 64;
 /// What an instance costs, by its provider id, in dollars an hour: as it is paid, and without reservations.
 pub type Price = Arc<dyn Fn(&str) -> Option<[f64; 2]> + Send + Sync>;
 
+/// How often prices may have changed of instances that run: while it stays, each costs what it did.
+pub type PriceChanges = Arc<dyn Fn() -> u64 + Send + Sync>;
+
 /// Slots of a capacity reservation: its id, how many are used, and how many there are.
 pub type SlotsNow = Arc<dyn Fn() -> Vec<(String, u32, u32)> + Send + Sync>;
 
@@ -47,6 +50,8 @@ pub struct PageOptions {
     pub title: String,
     /// What instances cost.
     pub price: Price,
+    /// When that may have changed of instances that run.
+    pub price_changes: PriceChanges,
     /// The cloud's slots, where the statuses of FakeCapacityReservations do not tell them.
     pub slots: Option<SlotsNow>,
     /// Who tells the story of an object; without one, the page tells what was said of it.
@@ -131,7 +136,9 @@ impl Page {
         });
         let watches = watch_all(client, options.with_events);
         let (listed, claims) = (<[BTreeSet<String>; 3]>::default(), BTreeSet::new());
-        let follower = Follower { shared: Arc::downgrade(&shared), options, listed, claims };
+        let (shared_with, n_price_changes) = (Arc::downgrade(&shared), (options.price_changes)());
+        let instances = BTreeMap::new();
+        let follower = Follower { shared: shared_with, options, listed, claims, instances, n_price_changes };
         let task = tokio::spawn(follower.run(watches));
         shared.tasks.lock().push(task);
         Self { shared }
@@ -185,6 +192,9 @@ struct Follower {
     /// What lists under way have shown: pods, nodes and claims.
     listed: [BTreeSet<String>; 3],
     claims: BTreeSet<String>,
+    /// The provider ids of nodes that are shown, by name.
+    instances: BTreeMap<String, String>,
+    n_price_changes: u64,
 }
 
 // === impl Follower ===
@@ -203,10 +213,31 @@ impl Follower {
                 _ = ticks.tick() => {
                     let Some(shared) = self.shared.upgrade() else { return };
                     self.count_slots(&mut shared.view.lock());
+                    self.reprice(&mut shared.view.lock());
                     shared.tick();
                 }
             }
         }
+    }
+
+    /// Asks anew what nodes cost, where that may have changed: no object says so.
+    fn reprice(&mut self, view: &mut View) {
+        let n_changes = (self.options.price_changes)();
+        if std::mem::replace(&mut self.n_price_changes, n_changes) == n_changes {
+            return;
+        }
+        let price = &self.options.price;
+        self.instances.retain(|name, id| {
+            let prices = price(id);
+            view.reprice(name, |known| prices.unwrap_or(known))
+        });
+    }
+
+    /// What an instance costs that is shown by this name.
+    fn price_of(&mut self, name: &str, provider_id: Option<&str>) -> [f64; 2] {
+        let Some(id) = provider_id else { return [0.0; 2] };
+        self.instances.insert(name.to_owned(), id.to_owned());
+        (self.options.price)(id).unwrap_or_default()
     }
 
     /// Asks the cloud for its slots, if it is to be asked.
@@ -235,7 +266,8 @@ impl Follower {
             Seen::Node(Event::Init) => nodes.clear(),
             Seen::Node(Event::InitApply(own)) => {
                 nodes.insert(own.name_any());
-                view.node(&own.name_any(), Some(self.node(&own)));
+                let node = self.node(&own);
+                view.node(&own.name_any(), Some(node));
             }
             Seen::Node(Event::InitDone) => {
                 for name in view.node_names() {
@@ -244,7 +276,10 @@ impl Follower {
                     }
                 }
             }
-            Seen::Node(Event::Apply(own)) => view.node(&own.name_any(), Some(self.node(&own))),
+            Seen::Node(Event::Apply(own)) => {
+                let node = self.node(&own);
+                view.node(&own.name_any(), Some(node));
+            }
             Seen::Node(Event::Delete(own)) => view.node(&own.name_any(), None),
             Seen::Claim(Event::Init) => claims.clear(),
             Seen::Claim(Event::InitApply(own)) => {
@@ -291,7 +326,7 @@ impl Follower {
         }
     }
 
-    fn node(&self, node: &v1::Node) -> Node {
+    fn node(&mut self, node: &v1::Node) -> Node {
         let label = |key: &str| node.labels().get(key).cloned().unwrap_or_default();
         let status = node.status.clone().unwrap_or_default();
         let spec = node.spec.clone().unwrap_or_default();
@@ -305,8 +340,7 @@ impl Follower {
         };
         let room = allocatable(status.allocatable.iter().flatten());
         let capacity_type = label(labels::CAPACITY_TYPE);
-        let [price, unreserved] =
-            spec.provider_id.as_deref().and_then(|id| (self.options.price)(id)).unwrap_or_default();
+        let [price, unreserved] = self.price_of(&node.name_any(), spec.provider_id.as_deref());
         Node {
             instance_type: label(labels::INSTANCE_TYPE),
             zone: label(labels::ZONE),
@@ -334,8 +368,7 @@ impl Follower {
             return;
         }
         let label = |key: &str| claim.labels().get(key).cloned().unwrap_or_default();
-        let [price, unreserved] =
-            status.provider_id.as_deref().and_then(|id| (self.options.price)(id)).unwrap_or_default();
+        let [price, unreserved] = self.price_of(&name, status.provider_id.as_deref());
         let room = status.allocatable.iter().map(|(name, amount)| (name.clone(), amount.to_string()));
         let room: Vec<(String, String)> = room.collect();
         let room = Amounts::of(room.iter().map(|(name, text)| (name, text)));

@@ -66,6 +66,7 @@ async fn a_page_has_what_is_there_and_then_what_changes() {
     let options = PageOptions {
         title: "A <title>".to_owned(),
         price: Arc::new(|_| Some([0.0, 0.25])),
+        price_changes: Arc::new(|| 0),
         explain: Some(Arc::new(|of| {
             Box::pin(
                 async move { if of == "node/first" { Ok(format!("{of} stands")) } else { Err(format!("no {of}")) } },
@@ -116,12 +117,39 @@ async fn a_page_has_what_is_there_and_then_what_changes() {
     assert_eq!(said.flatten().next().unwrap()["message"], "something </script> happens");
 }
 
+/// The regression: a node had the price for good that it had when its Node was seen last.
+#[tokio::test]
+async fn a_price_that_changes_is_shown_without_a_change_of_any_object() {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    let client = Client::new(ApiServer::new(Config::default()), "default");
+    create(&client, node("first")).await;
+    let cents = Arc::new(AtomicU64::new(25));
+    let (of_price, of_changes) = (Arc::clone(&cents), Arc::clone(&cents));
+    let options = PageOptions {
+        title: String::new(),
+        price: Arc::new(move |_| Some([if of_price.load(Ordering::Relaxed) > 25 { 0.5 } else { 0.25 }, 0.25])),
+        price_changes: Arc::new(move || of_changes.load(Ordering::Relaxed)),
+        explain: None,
+        with_events: false,
+        records: false,
+        tick: berth_page::TICK,
+        slots: None,
+    };
+    let server = Server::start(([127, 0, 0, 1], 0).into(), Page::start(&client, options)).await.unwrap();
+    let mut events = ask(&server, "/events", "localhost").await;
+    let mut read = String::new();
+    read_until(&mut events, &mut read, &["\"first\":{", "\"price\":0.25"]).await;
+    cents.store(50, Ordering::Relaxed);
+    read_until(&mut events, &mut read, &["\"price\":0.5"]).await;
+}
+
 #[tokio::test]
 async fn no_address_that_others_reach_is_served() {
     let client = Client::new(ApiServer::new(Config::default()), "default");
     let options = PageOptions {
         title: String::new(),
         price: Arc::new(|_| None),
+        price_changes: Arc::new(|| 0),
         explain: None,
         with_events: false,
         records: false,

@@ -9,10 +9,7 @@ use crate::decimal::{exact, thousands};
 pub(crate) fn name(plan: &Plan, restricted: &Restricted) -> String {
     match restricted.restriction {
         Restriction::MaxShare(index) => match plan.options.max_shares.get(index) {
-            Some(share) => {
-                let value = share.value.as_ref().map(|value| format!("={value}")).unwrap_or_default();
-                format!("--max-share {}{value}={}", share.key.name(), share.percent())
-            }
+            Some(share) => format!("--max-share {share}"),
             None => "--max-share".to_owned(),
         },
         Restriction::GpuTypes => "GPU types only for pods that ask for GPUs".to_owned(),

@@ -67,8 +67,7 @@ impl Bridge {
             Seen::Class(Event::Apply(class) | Event::InitApply(class)) => self.class_applied(&class).await,
             Seen::Class(Event::Delete(class)) => self.class_deleted(&class.name_any()),
             Seen::ConfigMap(Event::Apply(map) | Event::Delete(map)) => {
-                let (namespace, name) = (map.namespace().unwrap_or_default(), map.name_any());
-                self.catalogues_changed(|of| of.namespace == namespace && of.name == name).await;
+                self.config_map_changed(&map.namespace().unwrap_or_default(), &map.name_any()).await;
             }
             // Some may have changed or gone before the list.
             Seen::ConfigMap(Event::InitDone) => self.catalogues_changed(|_| true).await,
@@ -107,6 +106,11 @@ impl Bridge {
         let patch = Patch::Merge(json!({"status": {"conditions": [ready]}}));
         // The next change tries again.
         drop(api.patch_status(&name, &PatchParams::apply(MANAGER), &patch).await);
+    }
+
+    /// A ConfigMap was made, changed or deleted.
+    pub async fn config_map_changed(&mut self, namespace: &str, name: &str) {
+        self.catalogues_changed(|of| of.namespace == namespace && of.name == name).await;
     }
 
     /// ConfigMaps were made, changed or deleted: node classes that take their instance types from one are read anew.

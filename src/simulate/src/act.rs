@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use berth_api::FakeCapacityReservation;
-use berth_catalogue::{CapacityType, Catalogue, Money};
+use berth_catalogue::{CapacityType, Catalogue, InstanceTypeEntry, Money};
 use berth_cloudprovider::{Instance, InstanceState, OfferingKey, ProviderId};
 use berth_cloudprovider_fake::cloud::FakeReservation;
 use berth_kubelet::annotation::RUNS_FOR;
@@ -15,6 +15,7 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
 use crate::load::Simulation;
+use crate::meter::SlotPrices;
 use crate::scenario::{Consolidation, Machines, Scaled};
 use crate::step::{Action, Arrival, Offering, Propagation, Step};
 use crate::world::{TracePod, World};
@@ -32,7 +33,13 @@ pub(crate) async fn perform(world: &mut World<'_>, step: &Step) -> Result<(), St
             }
             Ok(())
         }
-        Action::Catalogue(map) => write_catalogue(&world.parts.client, map).await,
+        Action::Catalogue(map) => {
+            write_catalogue(&world.parts.client, map).await?;
+            let text = |path: &str| map.pointer(path).and_then(Value::as_str).unwrap_or_default();
+            world.bridge.config_map_changed(text("/metadata/namespace"), text("/metadata/name")).await;
+            reprice(world);
+            Ok(())
+        }
         Action::Delete { api_version, kind, namespace, name, may_be_gone, propagation } => {
             if &**kind == "Pod" {
                 // It does not come again.
@@ -63,9 +70,7 @@ pub(crate) async fn perform(world: &mut World<'_>, step: &Step) -> Result<(), St
             for key in keys(&world.simulation().catalogue, offering)? {
                 world.parts.cloud.set_price(&key, *price);
             }
-            world.advance();
-            let cloud = world.parts.cloud.clone();
-            world.meter.reprice(|id| cloud.prices(id));
+            reprice(world);
             Ok(())
         }
         Action::Interrupt(which) => {
@@ -84,6 +89,13 @@ pub(crate) async fn perform(world: &mut World<'_>, step: &Step) -> Result<(), St
             Ok(())
         }
     }
+}
+
+/// Prices have changed.
+fn reprice(world: &mut World<'_>) {
+    world.advance();
+    let cloud = world.parts.cloud.clone();
+    world.meter.reprice(|id| cloud.prices(id));
 }
 
 /// Writes the ConfigMap with the catalogue of a node class.
@@ -231,20 +243,27 @@ async fn pick(
     picked
 }
 
-/// What a slot costs: what the scenario says, else the list price of the reservation's cheapest offering.
-pub(crate) fn slot_price(simulation: &Simulation, id: &str, definition: &FakeReservation) -> Money {
+/// What a slot of a reservation costs: what the scenario says, else the list prices of its types.
+pub(crate) fn slot_prices(simulation: &Simulation, id: &str, definition: &FakeReservation) -> SlotPrices {
     if let Some(price) = simulation.reservation_prices.get(id) {
-        return *price;
+        return SlotPrices::Fixed(*price);
     }
     let types = simulation.catalogue.types().iter().filter(|entry| definition.instance_types.contains(&entry.name));
-    let prices = types.flat_map(|entry| {
-        let in_zone = |zone: Option<&str>| zone.is_none_or(|zone| definition.zones.iter().any(|own| own == zone));
-        let own = entry.offerings.iter().filter(move |own| {
-            own.capacity_type() == Some(CapacityType::OnDemand) && (definition.zones.is_empty() || in_zone(own.zone()))
-        });
-        own.map(|own| own.price)
-    });
-    prices.min().unwrap_or(Money::ZERO)
+    let prices = types.filter_map(|entry| Some((entry.name.clone(), list_price(entry, id, definition)?)));
+    SlotPrices::ByType(prices.collect())
+}
+
+/// What an instance of a type is worth in a reservation: the on-demand price in its zones, where there is one, else what the
+/// catalogue says of the reservation, else the on-demand price of another zone.
+fn list_price(entry: &InstanceTypeEntry, id: &str, definition: &FakeReservation) -> Option<Money> {
+    let is_in_zone = |zone: Option<&str>| {
+        definition.zones.is_empty() || zone.is_none_or(|zone| definition.zones.iter().any(|own| own == zone))
+    };
+    let on_demand = || entry.offerings.iter().filter(|own| own.capacity_type() == Some(CapacityType::OnDemand));
+    let in_zones = on_demand().filter(|own| is_in_zone(own.zone())).map(|own| own.price).min();
+    let reserved =
+        || entry.offerings.iter().filter(|own| own.reservation_id() == Some(id)).map(|own| entry.list_price(own));
+    in_zones.or_else(|| reserved().min()).or_else(|| on_demand().map(|own| own.price).min())
 }
 
 /// Objects as they are in this variant of the scenario.

@@ -20,12 +20,7 @@ impl Simulation {
     /// What steps name is there, as far as that can be told before they happen: a mistake on the last day of a month is
     /// told at once.
     pub(crate) fn check_steps(&self) -> Result<(), SimulateError> {
-        let mut ids = self.reservation_ids();
-        for step in &*self.steps {
-            if let Action::Apply(objects) = &step.action {
-                ids.extend(objects.iter().filter_map(reservation_id));
-            }
-        }
+        let ids = self.reservation_ids();
         for step in &*self.steps {
             let wrong = |message| Err(SimulateError::Step { place: self.place(step.origin), message });
             match &step.action {

@@ -10,8 +10,8 @@ use berth_api::GoDuration;
 use berth_catalogue::{Catalogue, MAX_PRICE, Money};
 use berth_cloudprovider::ReservationAdoption;
 use berth_cloudprovider_fake::cloud::{CloudConfig, CloudFaults};
-use berth_controllers::{Effort, Options as Controllers, SolveOptions, Timings};
-use berth_manifests::{Input, ManifestError, Object, Problem, Settings as File, Validate};
+use berth_controllers::{Ceilings, Effort, MaxShare, Options as Controllers, SolveOptions, Timings, parse_max_share};
+use berth_manifests::{Input, ManifestError, Object, Problem, SchedulerConfig, Settings as File, Validate};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
@@ -86,9 +86,13 @@ impl Simulation {
         &self.warnings
     }
 
-    /// The reservations of catalogue and objects.
+    /// The reservations of catalogue and objects, those that are applied later among them.
     pub(crate) fn reservation_ids(&self) -> BTreeSet<String> {
-        let of_objects = self.objects.iter().filter_map(reservation_id);
+        let later = self.steps.iter().flat_map(|step| match &step.action {
+            Action::Apply(objects) => objects.as_slice(),
+            _ => &[],
+        });
+        let of_objects = self.objects.iter().chain(later).filter_map(reservation_id);
         self.catalogue.reservations().keys().cloned().chain(of_objects).collect()
     }
 
@@ -236,7 +240,7 @@ impl Loader {
         let known = simulation.reservation_ids();
         for id in scenario.reservation_prices.keys().filter(|id| !known.contains(*id)) {
             let place = simulation.file.place(&format!("reservationPrices.{id}"));
-            let warning = format!("{place}: reservationPrices.{id}: there is no reservation of this id at the start");
+            let warning = format!("{place}: reservationPrices.{id}: there is no reservation of this id");
             simulation.warnings.push(warning);
         }
         population::check(&simulation.objects, &simulation.steps).map_err(|TooMany { origin, pods }| {
@@ -381,8 +385,15 @@ impl Loader {
             effort: effort(settings.effort),
             node_cost,
             gpu_types_for_any_pod: settings.gpu_types_for_any_pod,
+            max_shares: self.max_shares(&settings.max_share)?,
             ..SolveOptions::default()
         };
+        if let Some(written) = &settings.scheduler_config {
+            let config = self.scheduler_config(written)?;
+            (controllers.convert.reservations, controllers.convert.pod_topology_spread) =
+                (config.reservations, config.spread);
+        }
+        controllers.ceilings = self.ceilings(settings)?;
         let look_pace = NonZeroU32::new(settings.look_pace.unwrap_or(LOOK_PACE));
         // What a cloud in memory says of an instance, and when pods came to a node that may go at once, does not change by
         // itself.
@@ -390,6 +401,8 @@ impl Loader {
         for (field, value, of) in [
             ("offersPeriod", &settings.offers_period, &mut timings.offers_period),
             ("exhaustedFor", &settings.exhausted_for, &mut timings.exhausted_for),
+            ("launchTimeout", &settings.launch_timeout, &mut timings.launch_timeout),
+            ("registrationTimeout", &settings.registration_timeout, &mut timings.registration_timeout),
         ] {
             if let Some(value) = value {
                 *of = self.length(&format!("settings.{field}"), value)?.max(SHORTEST_PERIOD);
@@ -397,6 +410,44 @@ impl Loader {
         }
         controllers.timings = timings;
         Ok(controllers)
+    }
+
+    fn max_shares(&self, written: &[String]) -> Result<Vec<MaxShare>, ManifestError> {
+        let read = |(index, text): (usize, &String)| {
+            let place = format!("settings.maxShare[{index}]");
+            parse_max_share(text).map_err(|error| self.wrong(&place, error.to_string()))
+        };
+        written.iter().enumerate().map(read).collect()
+    }
+
+    fn scheduler_config(&self, written: &Value) -> Result<SchedulerConfig, SimulateError> {
+        let field = "settings.schedulerConfig";
+        if let Some(name) = written.as_str() {
+            let path = self.folder.join(name);
+            if !path.exists() {
+                let problem = format!("found {name:?}, expected a file: there is none beside the scenario");
+                return Err(self.wrong(field, problem).into());
+            }
+            return Ok(berth_manifests::read_scheduler_config(&path)?);
+        }
+        Ok(SchedulerConfig::of_value(field, written).map_err(|fault| self.file.fault_at(field, &fault))?)
+    }
+
+    fn ceilings(&self, settings: &scenario::Settings) -> Result<Ceilings, ManifestError> {
+        let mut ceilings = Ceilings::default();
+        for (field, n) in [("maxCost", settings.max_cost.len()), ("maxLaunches", settings.max_launches.len())] {
+            if n > 2 {
+                let message = format!("found {n} numbers, expected at most two: of each NodePool, and in all");
+                return Err(self.wrong(&format!("settings.{field}"), message));
+            }
+        }
+        for (index, (ceiling, most)) in ceilings.both_mut().into_iter().zip(&settings.max_cost).enumerate() {
+            ceiling.dollars_per_hour = Some(self.money(&format!("settings.maxCost[{index}]"), *most)?);
+        }
+        for (ceiling, most) in ceilings.both_mut().into_iter().zip(&settings.max_launches) {
+            ceiling.launches_per_hour = Some(*most);
+        }
+        Ok(ceilings)
     }
 
     /// The steps of an event: one, or one for each time that it happens.

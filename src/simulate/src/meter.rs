@@ -14,19 +14,29 @@ pub(crate) struct Bill(i128);
 /// An instance that is paid for.
 #[derive(Debug, Clone)]
 struct Running {
+    instance_type: String,
     capacity_type: CapacityType,
     reservation: Option<String>,
     prices: Prices,
+}
+
+/// What a slot costs an hour, used or not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum SlotPrices {
+    /// Whatever uses it.
+    Fixed(Money),
+    /// As the instance type that uses it; an idle one as the cheapest.
+    ByType(BTreeMap<String, Money>),
 }
 
 /// A reservation as it is now, and what came of it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Slots {
     pub(crate) definition: FakeReservation,
-    /// What a slot costs an hour, used or not.
-    pub(crate) price: Money,
-    /// Instances of this cluster that use a slot now.
+    pub(crate) prices: SlotPrices,
+    /// Instances of this cluster that use a slot now, and by instance type.
     pub(crate) used: u32,
+    used_by_type: BTreeMap<String, u32>,
     /// Slots × milliseconds: all, those used here, and those used by others.
     pub(crate) total_ms: u128,
     pub(crate) used_ms: u128,
@@ -57,6 +67,49 @@ pub(crate) struct Meter {
     pub(crate) list: Bill,
     /// The same, but spot at its own price: as if there were no reservations.
     pub(crate) unreserved: Bill,
+}
+
+// === impl SlotPrices ===
+
+impl Default for SlotPrices {
+    fn default() -> Self {
+        Self::ByType(BTreeMap::new())
+    }
+}
+
+impl SlotPrices {
+    /// Whether any is known.
+    pub(crate) fn are_known(&self) -> bool {
+        !matches!(self, Self::ByType(by_type) if by_type.is_empty())
+    }
+
+    /// What an idle slot costs.
+    pub(crate) fn idle(&self) -> Money {
+        match self {
+            Self::Fixed(price) => *price,
+            Self::ByType(by_type) => by_type.values().min().copied().unwrap_or(Money::ZERO),
+        }
+    }
+
+    fn of(&self, instance_type: &str) -> Money {
+        match self {
+            Self::Fixed(price) => *price,
+            Self::ByType(by_type) => by_type.get(instance_type).copied().unwrap_or_else(|| self.idle()),
+        }
+    }
+
+    /// Takes in prices of types that are not known yet: one stays once it is known.
+    fn learn(&mut self, more: Self) {
+        match (&mut *self, more) {
+            (Self::ByType(known), Self::ByType(more)) => {
+                for (instance_type, price) in more {
+                    known.entry(instance_type).or_insert(price);
+                }
+            }
+            (known, Self::Fixed(price)) if !known.are_known() => *known = Self::Fixed(price),
+            _ => {}
+        }
+    }
 }
 
 // === impl Bill ===
@@ -132,19 +185,16 @@ impl Meter {
             // They have no more of it than there is.
             let left = slots.definition.total.saturating_sub(slots.used);
             slots.others_ms += u128::from(slots.definition.used_by_others.min(left)) * active;
-            slots.cost.add(slots.price.pico(), i128::try_from(total).unwrap_or(i128::MAX));
+            slots.cost.add(slots.rate(), i128::try_from(active).unwrap_or(i128::MAX));
         }
         self.at = now;
     }
 
-    /// Sets what a reservation is from now on; its price stays once it is known.
-    pub(crate) fn define(&mut self, id: &str, definition: FakeReservation, price: impl FnOnce() -> Money) {
-        if let Some(slots) = self.reservations.get_mut(id) {
-            slots.definition = definition;
-        } else {
-            let slots = Slots { definition, price: price(), ..Slots::default() };
-            self.reservations.insert(id.to_owned(), slots);
-        }
+    /// Sets what a reservation is from now on; prices stay once they are known.
+    pub(crate) fn define(&mut self, id: &str, definition: FakeReservation, prices: SlotPrices) {
+        let slots = self.reservations.entry(id.to_owned()).or_default();
+        slots.definition = definition;
+        slots.prices.learn(prices);
     }
 
     pub(crate) fn launched(&mut self, instance: &Instance, prices: Prices) {
@@ -181,12 +231,16 @@ impl Meter {
         *count = count.saturating_sub(1);
         if let Some(slots) = one.reservation.as_ref().and_then(|id| self.reservations.get_mut(id)) {
             slots.used = slots.used.saturating_sub(1);
+            if let Some(count) = slots.used_by_type.get_mut(&one.instance_type) {
+                *count = count.saturating_sub(1);
+            }
         }
         true
     }
 
     fn start(&mut self, instance: &Instance, prices: Prices) {
         let one = Running {
+            instance_type: instance.offering.instance_type.clone(),
             capacity_type: instance.offering.capacity_type,
             reservation: instance.reservation.clone(),
             prices,
@@ -196,6 +250,9 @@ impl Meter {
         if let Some(id) = &one.reservation {
             let slots = self.reservations.entry(id.clone()).or_default();
             slots.used += 1;
+            *slots.used_by_type.entry(one.instance_type.clone()).or_default() += 1;
+            // The catalogue of a node class may have types that the cloud's own has not.
+            slots.prices.learn(SlotPrices::ByType([(one.instance_type.clone(), one.prices.list)].into()));
             slots.most_used = slots.most_used.max(slots.used);
         }
         self.running.insert(instance.provider_id.clone(), one);
@@ -212,9 +269,7 @@ impl Meter {
     /// What is paid an hour now: nodes outside reservations, and all slots.
     pub(crate) fn dollars_an_hour(&self) -> f64 {
         let slots = self.reservations.values().filter(|slots| slots.active_millis(self.at, self.at) > 0);
-        let slots = slots
-            .map(|slots| slots.price.pico().saturating_mul(i128::from(slots.definition.total)))
-            .fold(0, i128::saturating_add);
+        let slots = slots.map(Slots::rate).fold(0, i128::saturating_add);
         Money::from_pico(self.paid_rate.saturating_add(slots)).dollars()
     }
 
@@ -235,6 +290,36 @@ impl Meter {
 // === impl Slots ===
 
 impl Slots {
+    /// What they cost an hour: those that are used as the types that use them, as far as there are so many; the others as the
+    /// cheapest type.
+    fn rate(&self) -> i128 {
+        let total = self.definition.total;
+        let mut used: Vec<(Money, u32)> =
+            self.used_by_type.iter().map(|(instance_type, count)| (self.prices.of(instance_type), *count)).collect();
+        used.sort();
+        let (mut left, mut rate) = (total, 0_i128);
+        for (price, count) in used.into_iter().rev() {
+            let count = count.min(left);
+            left -= count;
+            rate = rate.saturating_add(price.pico().saturating_mul(i128::from(count)));
+        }
+        rate.saturating_add(self.prices.idle().pico().saturating_mul(i128::from(left)))
+    }
+
+    /// What a slot has cost an hour on average; while there was none, what an idle one costs.
+    pub(crate) fn price(&self) -> f64 {
+        let is_one = match &self.prices {
+            SlotPrices::Fixed(_) => true,
+            SlotPrices::ByType(by_type) => by_type.values().max() == by_type.values().min(),
+        };
+        if is_one || self.total_ms == 0 {
+            return self.prices.idle().dollars();
+        }
+        // Picodollars × milliseconds by milliseconds.
+        let mean = i128::try_from(self.total_ms).ok().and_then(|total| self.cost.0.checked_div(total));
+        Money::from_pico(mean.unwrap_or_default()).dollars()
+    }
+
     /// How long the reservation was active between two times; 1 for a single moment within it.
     fn active_millis(&self, from: Timestamp, to: Timestamp) -> u128 {
         let start = self.definition.start.map_or(from, |start| start.max(from));
@@ -259,17 +344,46 @@ mod tests {
     fn others_use_no_more_slots_than_there_are() {
         let mut meter = Meter::new(at(0));
         let definition = FakeReservation { total: 2, used_by_others: 4, ..FakeReservation::default() };
-        meter.define("r", definition, Money::default);
+        meter.define("r", definition, SlotPrices::default());
         meter.advance(at(3600));
         let slots = &meter.reservations["r"];
         assert_eq!((slots.total_ms, slots.others_ms), (2 * 3_600_000, 2 * 3_600_000));
     }
 
     #[test]
+    fn a_slot_costs_what_the_type_costs_that_uses_it_and_an_idle_one_as_the_cheapest() {
+        let prices = [("small", 1), ("large", 2)].map(|(name, price)| (name.to_owned(), Money::from_dollars(price)));
+        let definition = FakeReservation { total: 3, ..FakeReservation::default() };
+        let mut slots = Slots { definition, prices: SlotPrices::ByType(prices.into()), ..Slots::default() };
+        let rate = |slots: &Slots| Money::from_pico(slots.rate());
+        assert_eq!(rate(&slots), Money::from_dollars(3));
+        slots.used_by_type = [("large".to_owned(), 2)].into();
+        assert_eq!(rate(&slots), Money::from_dollars(5));
+        // Who holds more than there is pays for what there is.
+        slots.used_by_type = [("large".to_owned(), 2), ("small".to_owned(), 2)].into();
+        assert_eq!(rate(&slots), Money::from_dollars(5));
+        slots.prices = SlotPrices::Fixed(Money::from_dollars(4));
+        assert_eq!(rate(&slots), Money::from_dollars(12));
+    }
+
+    #[test]
+    fn a_price_of_a_slot_stays_once_it_is_known() {
+        let by_type = |price| SlotPrices::ByType([("a".to_owned(), Money::from_dollars(price))].into());
+        let mut prices = SlotPrices::default();
+        prices.learn(by_type(1));
+        prices.learn(by_type(2));
+        prices.learn(SlotPrices::Fixed(Money::from_dollars(3)));
+        assert_eq!(prices, by_type(1));
+        let mut fixed = SlotPrices::Fixed(Money::from_dollars(3));
+        fixed.learn(by_type(1));
+        assert_eq!(fixed, SlotPrices::Fixed(Money::from_dollars(3)));
+    }
+
+    #[test]
     fn a_reservation_is_paid_for_while_it_is_active() {
         let mut meter = Meter::new(at(0));
         let definition = FakeReservation { total: 2, end: Some(at(3600)), ..FakeReservation::default() };
-        meter.define("r", definition, || Money::from_dollars(1));
+        meter.define("r", definition, SlotPrices::Fixed(Money::from_dollars(1)));
         meter.advance(at(7200));
         let slots = &meter.reservations["r"];
         assert!((slots.cost.dollars() - 2.0).abs() < 1e-9, "{:?}", slots.cost);

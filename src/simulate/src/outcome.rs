@@ -87,8 +87,14 @@ pub struct Pods {
     pub most_pending: u32,
     /// The most that ran at a time.
     pub most_running: u32,
-    /// How long they waited for a node: all of them, then by reason.
+    /// How long those waited that came to have a node: all of them, then by reason.
     pub waited: Vec<WaitRow>,
+    /// How long those waited that went without ever having had one, by what was said last.
+    #[serde(default)]
+    pub in_vain: Vec<WaitRow>,
+    /// Hours that pods waited, added up: those that came to have a node, went without one, or wait still.
+    #[serde(default)]
+    pub waiting_hours: f64,
 }
 
 /// How long pods waited for a node, in seconds.
@@ -182,7 +188,7 @@ impl Outcome {
                 used: hours(slots.used_ms),
                 used_by_others: hours(slots.others_ms),
                 idle: hours(slots.total_ms.saturating_sub(slots.used_ms + slots.others_ms)),
-                price: slots.price.dollars(),
+                price: slots.price(),
                 cost: slots.cost.dollars(),
                 most_used: slots.most_used,
             })
@@ -198,6 +204,13 @@ impl Outcome {
                 Some(Reason::NewNode) => "a new node".to_owned(),
                 Some(Reason::Refused(why)) => format!("no node could be had: {why}"),
             },
+            pods: row.pods,
+            median: seconds(row.median),
+            p99: seconds(row.p99),
+            longest: seconds(row.longest),
+        });
+        let in_vain = waits.in_vain().map(|row| WaitRow {
+            reason: row.reason,
             pods: row.pods,
             median: seconds(row.median),
             p99: seconds(row.p99),
@@ -232,6 +245,8 @@ impl Outcome {
                 most_pending: waits.most_pending,
                 most_running: waits.most_running,
                 waited: waited.collect(),
+                in_vain: in_vain.collect(),
+                waiting_hours: hours(waits.pending_ms),
             },
             nodes: Nodes {
                 launched: meter.n_launched,

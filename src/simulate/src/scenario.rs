@@ -116,6 +116,23 @@ pub(crate) struct Settings {
     /// For how long an offering that had no instance left is left alone.
     #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub(crate) exhausted_for: Option<GoDuration>,
+    /// As `--max-cost`: what nodes may cost an hour, in dollars, of each NodePool and in all.
+    #[serde(default)]
+    pub(crate) max_cost: Vec<f64>,
+    /// As `--max-launches`: how many nodes may be launched within an hour, of each NodePool and in all.
+    #[serde(default)]
+    pub(crate) max_launches: Vec<u32>,
+    /// As `--max-share`: the most of what is put on new nodes that may be on nodes of one value.
+    #[serde(default)]
+    pub(crate) max_share: Vec<String>,
+    /// As `--scheduler-config`: a file, or a KubeSchedulerConfiguration inline.
+    pub(crate) scheduler_config: Option<Value>,
+    /// How long a NodeClaim may take until its instance is launched.
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
+    pub(crate) launch_timeout: Option<GoDuration>,
+    /// How long an instance may take until its node has joined.
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
+    pub(crate) registration_timeout: Option<GoDuration>,
     /// How much consolidation and drift look in a second, in what-ifs times nodes and pods: 100 by default, 0 without end.
     pub(crate) look_pace: Option<u32>,
 }

@@ -46,6 +46,8 @@ pub(crate) struct Waits {
     at: Option<Timestamp>,
     /// Milliseconds, by reason.
     waited: BTreeMap<Reason, Vec<u64>>,
+    /// The same of those that went without ever having had a node, by what was said last.
+    in_vain: BTreeMap<String, Vec<u64>>,
     pub(crate) n_pods: u64,
     pub(crate) n_pending: u32,
     pub(crate) n_running: u32,
@@ -58,8 +60,8 @@ pub(crate) struct Waits {
 
 /// How long pods of one reason waited, in milliseconds.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Waited {
-    pub(crate) reason: Option<Reason>,
+pub(crate) struct Waited<R = Option<Reason>> {
+    pub(crate) reason: R,
     pub(crate) pods: usize,
     pub(crate) median: u64,
     pub(crate) p99: u64,
@@ -118,17 +120,27 @@ impl Waits {
                 self.n_running = self.n_running.saturating_sub(1);
             } else {
                 self.n_pending = self.n_pending.saturating_sub(1);
+                let known = known.clone();
+                self.waited_in_vain(&known, now);
             }
         }
     }
 
+    fn waited_in_vain(&mut self, known: &Known, now: Timestamp) {
+        let millis = u64::try_from(now.duration_since(known.since).as_millis()).unwrap_or(0);
+        self.in_vain.entry(known.why()).or_default().push(millis);
+    }
+
     /// A pod is gone.
-    pub(crate) fn gone(&mut self, uid: &str) {
+    pub(crate) fn gone(&mut self, uid: &str, now: Timestamp) {
         let Some(known) = self.known.remove(uid) else { return };
         match known {
             Known { is_ended: true, .. } => {}
             Known { is_bound: true, .. } => self.n_running = self.n_running.saturating_sub(1),
-            _ => self.n_pending = self.n_pending.saturating_sub(1),
+            _ => {
+                self.n_pending = self.n_pending.saturating_sub(1);
+                self.waited_in_vain(&known, now);
+            }
         }
     }
 
@@ -136,8 +148,7 @@ impl Waits {
     pub(crate) fn left(&self, now: Timestamp) -> BTreeMap<String, (u64, u64)> {
         let mut left: BTreeMap<String, (u64, u64)> = BTreeMap::new();
         for known in self.known.values().filter(|known| !known.is_bound && !known.is_ended) {
-            let reason =
-                known.refused.clone().unwrap_or_else(|| "a node is on its way, or nothing was said yet".to_owned());
+            let reason = known.why();
             let waited = u64::try_from(now.duration_since(known.since).as_millis()).unwrap_or(0);
             let entry = left.entry(reason).or_default();
             *entry = (entry.0 + 1, entry.1.max(waited));
@@ -152,9 +163,21 @@ impl Waits {
         rows.extend(self.waited.iter().map(|(reason, waited)| summary(Some(reason.clone()), waited.clone())));
         rows
     }
+
+    /// How long those waited that went without ever having had a node, by what was said last.
+    pub(crate) fn in_vain(&self) -> impl Iterator<Item = Waited<String>> {
+        self.in_vain.iter().map(|(reason, waited)| summary(reason.clone(), waited.clone()))
+    }
 }
 
-fn summary(reason: Option<Reason>, mut waited: Vec<u64>) -> Waited {
+impl Known {
+    /// What was said last of why it has no node.
+    fn why(&self) -> String {
+        self.refused.clone().unwrap_or_else(|| "a node is on its way, or nothing was said yet".to_owned())
+    }
+}
+
+fn summary<R>(reason: R, mut waited: Vec<u64>) -> Waited<R> {
     waited.sort_unstable();
     // The smallest that at least so many percent do not exceed.
     let rank = |percent: usize| (waited.len() * percent).div_ceil(100).saturating_sub(1);
@@ -214,8 +237,29 @@ mod tests {
         let mut waits = Waits::default();
         waits.pod(told("a"), None, at(0));
         waits.pod(Told { is_ended: true, ..told("a") }, None, at(5));
-        waits.gone("a");
+        waits.gone("a", at(6));
         assert_eq!((waits.n_pending, waits.n_running), (0, 0));
         assert!(waits.left(at(9)).is_empty());
+    }
+
+    #[test]
+    fn pods_that_go_without_having_had_a_node_are_counted_once_with_their_reason() {
+        let mut waits = Waits::default();
+        for uid in ["a", "b", "c"] {
+            waits.pod(told(uid), None, at(0));
+        }
+        let message = "0/3 nodes are available. No new node: NodePool x: Insufficient cpu (225 instance types).";
+        for uid in ["a", "b"] {
+            waits.pod(Told { unschedulable: Some(message), ..told(uid) }, None, at(1));
+        }
+        waits.gone("a", at(100));
+        waits.pod(Told { is_ended: true, ..told("b") }, None, at(200));
+        waits.gone("b", at(201));
+        waits.pod(Told { node: Some("n"), ..told("c") }, None, at(3));
+        waits.gone("c", at(300));
+        let rows: Vec<_> = waits.in_vain().collect();
+        let reason = "NodePool x: Insufficient cpu".to_owned();
+        assert_eq!(rows, [Waited { reason, pods: 2, median: 100_000, p99: 200_000, longest: 200_000 }]);
+        assert_eq!(waits.summary()[0].pods, 1, "who has had a node");
     }
 }

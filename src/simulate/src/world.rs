@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use berth_api::{FakeCapacityReservation, FakeNodeClass, NodePool};
-use berth_catalogue::Money;
 use berth_cloudprovider_fake::cloud::{CloudEvent, FakeCloud, FakeReservation};
 use berth_kubelet::KubeletConfig;
 use berth_sandbox::{Bridge, Parts, PartsOptions};
@@ -27,7 +26,7 @@ use crate::check::missing_namespaces;
 use crate::error::SimulateError;
 use crate::load::Simulation;
 use crate::lost;
-use crate::meter::Meter;
+use crate::meter::{Meter, SlotPrices};
 use crate::outcome::{Outcome, Sample};
 use crate::quota::{self, KeptOut};
 use crate::scenario::Consolidation;
@@ -142,7 +141,7 @@ impl Simulation {
 pub(crate) struct World<'s> {
     simulation: &'s Simulation,
     pub(crate) parts: Parts,
-    bridge: Bridge,
+    pub(crate) bridge: Bridge,
     start: Instant,
     pub(crate) meter: Meter,
     pub(crate) waits: Waits,
@@ -322,11 +321,18 @@ impl<'s> World<'s> {
         let gone: Vec<String> =
             self.meter.reservations.keys().filter(|id| !definitions.contains_key(*id)).cloned().collect();
         for id in gone {
-            self.meter.define(&id, FakeReservation::default(), || Money::ZERO);
+            self.meter.define(&id, FakeReservation::default(), SlotPrices::default());
         }
         for (id, definition) in definitions {
-            let price = act::slot_price(self.simulation, &id, &definition);
-            self.meter.define(&id, definition, || price);
+            let prices = act::slot_prices(self.simulation, &id, &definition);
+            let is_new = !self.meter.reservations.contains_key(&id);
+            if is_new && definition.total > 0 && !prices.are_known() {
+                self.notes.push(format!(
+                    "reservation {id}: the catalogue knows no price of {}: its slots cost nothing until one is launched",
+                    definition.instance_types.join(", ")
+                ));
+            }
+            self.meter.define(&id, definition, prices);
         }
     }
 
@@ -367,7 +373,7 @@ impl<'s> World<'s> {
             Seen::Pod(Event::Delete(pod)) => {
                 // Its last state may tell more than the one before.
                 self.pod(&pod, true);
-                self.waits.gone(pod.metadata.uid.as_deref().unwrap_or_default());
+                self.waits.gone(pod.metadata.uid.as_deref().unwrap_or_default(), self.parts.cloud.now());
             }
             Seen::Class(Event::Apply(class) | Event::InitApply(class)) => self.bridge.class_applied(&class).await,
             Seen::Class(Event::Delete(class)) => self.bridge.class_deleted(&class.name_any()),

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use berth_cloudprovider::Instance;
+use berth_controllers::{Options as Controllers, parse_max_share};
 use berth_sandbox::{Ended, Options};
 use berth_simulate::{
     Client, CloudEvent, FakeCloud, Onlooker, Outcome, RecordOptions, Report, Simulation, Variation, record, variants,
@@ -162,4 +163,152 @@ fn the_catalogue_of_a_recorded_node_class_is_there_when_it_is_replayed() {
     let (launches, _) = replay(&Simulation::read(&path.0).unwrap());
     let [(_, what)] = &launches[..] else { panic!("{launches:?}") };
     assert!(what.contains("own"), "{what}");
+}
+
+/// Writes an object as `kubectl apply` does.
+async fn apply(client: &Client, object: serde_json::Value) {
+    let text = |path: &str| object.pointer(path).and_then(serde_json::Value::as_str).unwrap_or_default();
+    let namespace = text("/metadata/namespace");
+    let api = berth_sandbox::api_of(client, text("/apiVersion"), text("/kind"), namespace);
+    let params = kube::api::PatchParams::apply("test").force();
+    api.patch(text("/metadata/name"), &params, &kube::api::Patch::Apply(&object)).await.unwrap();
+}
+
+/// Plays a sandbox in virtual time for two minutes, and records it; what was launched.
+async fn play<F: Future<Output = ()>>(to: &Path, controllers: Controllers, act: impl FnOnce(Client) -> F) -> Launches {
+    let (on_begun, mut begun) = unbounded_channel();
+    let options = Options {
+        on_begun: Some(on_begun),
+        kubeconfig: None,
+        controllers: Controllers { timings: Options::new(Timestamp::UNIX_EPOCH).controllers.timings, ..controllers },
+        ..Options::new("2026-01-01T00:00:00Z".parse().unwrap())
+    };
+    let record_options = RecordOptions {
+        seed: options.seed,
+        controllers: options.controllers.clone(),
+        boot_delay: options.boot_delay,
+        adoption: options.adoption,
+        catalogue: options.catalogue.clone(),
+    };
+    let mut cloud = None;
+    let until = async {
+        let (client, of_this) = begun.recv().await.unwrap();
+        cloud = Some(of_this.clone());
+        let file = std::fs::File::create(to).unwrap();
+        let acting = async {
+            act(client.clone()).await;
+            tokio::time::sleep(Duration::from_secs(120)).await;
+        };
+        record(client.clone(), of_this, record_options, file, acting).await.unwrap();
+    };
+    let ended = Box::pin(berth_sandbox::run(options, |_| {}, until)).await.unwrap();
+    assert_eq!(ended, Ended::Interrupted);
+    let mut instances = cloud.unwrap().instances();
+    instances.sort_by_key(|instance| (instance.launched_at, instance.provider_id.0.clone()));
+    instances.iter().map(launch).collect()
+}
+
+fn pool(capacity: &serde_json::Value) -> serde_json::Value {
+    json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "web"},
+        "spec": {"disruption": {"consolidateAfter": "Never"}, "template": {"spec": {"requirements": capacity,
+            "nodeClassRef": {"group": "berth.sh", "kind": "FakeNodeClass", "name": "default"}}}}})
+}
+
+fn deployment(replicas: u32, volumes: &serde_json::Value) -> serde_json::Value {
+    json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": "web"}},
+            "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"volumes": volumes, "containers": [
+                {"name": "c", "image": "i", "resources": {"requests": {"cpu": "3"}}}]}}}})
+}
+
+/// Records, replays, and compares what was launched: the same instances, in whatever second.
+fn is_replayed<F: Future<Output = ()>>(
+    name: &str,
+    controllers: Controllers,
+    act: impl FnOnce(Client) -> F,
+) -> (Vec<String>, Outcome) {
+    let path = Removed(std::env::temp_dir().join(format!("berth-{name}-{}.jsonl", std::process::id())));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    let what = |launches: Launches| {
+        let mut what: Vec<String> = launches.into_iter().map(|(_, what)| what).collect();
+        what.sort();
+        what
+    };
+    let played = what(runtime.block_on(play(&path.0, controllers, act)));
+    let (replayed, outcome) = replay(&Simulation::read(&path.0).unwrap());
+    assert_eq!(what(replayed), played, "{}", std::fs::read_to_string(&path.0).unwrap());
+    (played, outcome)
+}
+
+/// The regression: the replay knew none of these flags.
+#[test]
+fn a_recording_is_replayed_under_its_own_guards() {
+    let mut controllers = Controllers::default();
+    controllers.ceilings.of_each_pool.launches_per_hour = Some(2);
+    controllers.solve.max_shares = vec![parse_max_share("zone=50%").unwrap()];
+    controllers.convert.reservations.enable_preemption = true;
+    let (launches, outcome) = is_replayed("guards", controllers, |client| async move {
+        apply(&client, pool(&json!([]))).await;
+        apply(&client, deployment(12, &json!([]))).await;
+    });
+    assert_eq!(launches.len(), 2, "{launches:?}");
+    assert!(!outcome.is_complete(), "what is over the ceiling waits");
+}
+
+/// The regression: claims were recorded, and their volumes not, so that their pods waited for ever.
+#[test]
+fn volumes_that_were_made_by_hand_are_replayed() {
+    let (launches, outcome) = is_replayed("volumes", Controllers::default(), |client| async move {
+        let zone = json!([{"matchExpressions": [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["port-1b"]}]}]);
+        apply(&client, json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "disk"},
+            "spec": {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "storageClassName": "",
+                "csi": {"driver": "d", "volumeHandle": "h"}, "nodeAffinity": {"required": {"nodeSelectorTerms": zone}}}}))
+            .await;
+        apply(
+            &client,
+            json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+            "metadata": {"name": "data", "namespace": "default"},
+            "spec": {"volumeName": "disk", "storageClassName": "", "accessModes": ["ReadWriteOnce"],
+                "resources": {"requests": {"storage": "1Gi"}}}}),
+        )
+        .await;
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        apply(&client, pool(&json!([]))).await;
+        let volumes = json!([{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}]);
+        apply(&client, deployment(1, &volumes)).await;
+    });
+    assert!(launches.len() == 1 && launches[0].contains("port-1b"), "{launches:?}");
+    assert!(outcome.is_complete(), "{:?}", outcome.unplaced);
+}
+
+/// The regression: a ConfigMap was read once, when its node class was applied.
+#[test]
+fn a_catalogue_that_comes_after_its_node_class_and_changes_is_replayed() {
+    let catalogue = |name: &str, price: f64| {
+        let requirement = |key: &str, value: &str| json!({"key": key, "operator": "In", "values": [value]});
+        let requirements =
+            [requirement("karpenter.sh/capacity-type", "on-demand"), requirement("topology.kubernetes.io/zone", "a")];
+        let types = json!([{"name": name, "architecture": "amd64", "operatingSystems": ["linux"],
+            "resources": {"cpu": "4", "memory": "8Gi", "pods": "20"},
+            "offerings": [{"Price": price, "Available": true, "Requirements": requirements}]}]);
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "types", "namespace": "default"},
+            "data": {"types.json": types.to_string(), "secret": "hunter2"}})
+    };
+    let (launches, outcome) = is_replayed("catalogue", Controllers::default(), |client| async move {
+        apply(
+            &client,
+            json!({"apiVersion": "berth.sh/v1alpha1", "kind": "FakeNodeClass", "metadata": {"name": "default"},
+            "spec": {"instanceTypes": {"namespace": "default", "name": "types", "key": "types.json"}}}),
+        )
+        .await;
+        apply(&client, pool(&json!([]))).await;
+        apply(&client, deployment(1, &json!([]))).await;
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        apply(&client, catalogue("own", 3.6)).await;
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        apply(&client, catalogue("own", 36.0)).await;
+    });
+    assert!(launches.len() == 1 && launches[0].contains("own"), "{launches:?}");
+    // Less than a minute at the first price, two minutes at ten times as much.
+    assert!((1.2..1.4).contains(&outcome.cost.nodes), "{:?}", outcome.cost);
 }

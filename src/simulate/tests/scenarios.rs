@@ -701,3 +701,89 @@ objects:
     assert_eq!((karpenters.pods.evictions, karpenters.nodes.launched), (0, 1));
     assert!(ours.cost.total < karpenters.cost.total * 0.6, "{} and {}", ours.cost.total, karpenters.cost.total);
 }
+
+/// The regression: they were in no figure, and a shortage of every day that goes down in the evening was free.
+#[test]
+fn pods_that_are_scaled_away_before_they_have_a_node_are_told() {
+    let folder = Folder::new("in-vain");
+    let down = "events:\n- {at: 20m, scale: {name: web, replicas: 2}}\n";
+    let outcome = read(&folder, &scenario("reserved", 7, down)).run().unwrap();
+    let [row] = &outcome.pods.in_vain[..] else { panic!("{:?}", outcome.pods) };
+    assert_eq!((row.pods, row.longest), (5, 1200.0));
+    assert!(row.reason.starts_with("NodePool all: "), "{}", row.reason);
+    // Five waited for twenty minutes.
+    assert!((outcome.pods.waiting_hours - 5.0 / 3.0).abs() < 0.05, "{}", outcome.pods.waiting_hours);
+    assert_eq!(outcome.pods.waited[0].pods, 2);
+    let mut text = Vec::new();
+    Report::new("in-vain", vec![outcome]).write_tables(&mut text).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    assert!(text.contains("WENT WITHOUT EVER HAVING HAD A NODE"), "{text}");
+}
+
+/// The regression: a type that is not sold on demand was worth nothing, and one reservation over several types as much as the
+/// cheapest of them.
+#[test]
+fn slots_cost_the_list_price_of_the_type_that_uses_them() {
+    let folder = Folder::new("slot-prices");
+    let text = scenario("reserved", 2, "").replace("reservationPrices: {cr: 0.3}\n", "");
+    let cost = |catalogue: &str, text: &str| {
+        folder.write("catalogue.yaml", catalogue);
+        Simulation::read(&folder.write("scenario.yaml", text)).unwrap().run().unwrap()
+    };
+    let not_on_demand: Vec<&str> = CATALOGUE.lines().filter(|line| !line.contains("[on-demand]")).collect();
+    let outcome = cost(&not_on_demand.join("\n"), &text);
+    assert!((outcome.cost.reservations - 0.4).abs() < 1e-6, "{:?}", outcome.cost);
+    // A smaller and cheaper type of the same reservation, which the pods do not fit.
+    let with_small = CATALOGUE.replace("big", "small").replace("cpu: '4'", "cpu: '2'").replace("0.4", "0.2");
+    let outcome = cost(&format!("{CATALOGUE}{with_small}"), &text);
+    assert!((outcome.cost.reservations - 0.4).abs() < 1e-3, "{:?}", outcome.cost);
+    assert!((outcome.reservations[0].price - 0.4).abs() < 1e-2, "{:?}", outcome.reservations);
+    // Where nothing is known, that is said.
+    let of_none = "\nobjects:\n- {apiVersion: berth.sh/v1alpha1, kind: FakeCapacityReservation, metadata: {name: typo}, \
+                   spec: {instanceTypes: [bigg], zones: [a], count: 2}}\n";
+    let outcome = cost(CATALOGUE, &text.replacen("\nobjects:\n", of_none, 1));
+    let notes = outcome.notes.join("\n");
+    assert!(notes.contains("reservation typo: the catalogue knows no price of bigg"), "{notes}");
+}
+
+/// The regression: only those of the start could be varied.
+#[test]
+fn a_reservation_that_is_applied_later_can_be_varied() {
+    let folder = Folder::new("vary-later");
+    let later = "events:\n- at: 5m\n  apply:\n    objects:\n    - {apiVersion: berth.sh/v1alpha1, \
+                 kind: FakeCapacityReservation, metadata: {name: late}, spec: {instanceTypes: [big], zones: [a], count: 4}}\n";
+    let simulation = read(&folder, &scenario("on-demand", 1, later));
+    let varied: Variation = "reservation.late=100%,50%,1".parse().unwrap();
+    let outcomes = run_all(&variants(&simulation, &[varied]).unwrap(), 1).unwrap();
+    let hours = |outcome: &Outcome| {
+        let own = outcome.reservations.iter().find(|own| own.id == "late");
+        own.map_or(0.0, |own| own.slot_hours * 60.0 / 25.0)
+    };
+    let hours: Vec<f64> = outcomes.iter().map(hours).collect();
+    for (found, expected) in hours.iter().zip([4.0, 2.0, 1.0]) {
+        assert!((found - expected).abs() < 0.05, "{hours:?}");
+    }
+}
+
+/// What holds of `sandbox` and `run` by flags holds of a scenario by its settings.
+#[test]
+fn ceilings_and_shares_hold_in_a_scenario() {
+    let folder = Folder::new("ceilings");
+    let with = |settings: &str| scenario("on-demand", 4, &format!("settings: {{{settings}}}\n"));
+    let nodes = |settings: &str| read(&folder, &with(settings)).run().unwrap().nodes.launched;
+    assert_eq!(nodes(""), 4);
+    assert_eq!(nodes("maxCost: [0.9]"), 2);
+    assert_eq!(nodes("maxLaunches: [5000, 3]"), 3);
+    assert_eq!(nodes("maxShare: [capacityType=on-demand=0]"), 0);
+    for (settings, expected) in [
+        ("maxCost: [1, 2, 3]", "settings.maxCost: found 3 numbers, expected at most two"),
+        ("maxCost: [-1]", "settings.maxCost[0]: found -1, expected dollars an hour"),
+        ("maxShare: [zone]", "settings.maxShare[0]: \"zone\": expected KEY=SHARE"),
+        ("schedulerConfig: none.yaml", "settings.schedulerConfig: found \"none.yaml\", expected a file"),
+        ("schedulerConfig: {kind: Pod}", "settings.schedulerConfig.kind: KubeSchedulerConfiguration: found \"Pod\""),
+    ] {
+        folder.write("catalogue.yaml", CATALOGUE);
+        let error = Simulation::read(&folder.write("scenario.yaml", &with(settings))).unwrap_err().to_string();
+        assert!(error.contains(expected) && error.contains("scenario.yaml"), "{error}");
+    }
+}

@@ -111,12 +111,18 @@ impl FakeCloud {
 
     /// Defines a node class, or changes it.
     pub fn set_node_class(&self, name: &str, node_class: NodeClass) {
-        self.with(|world, _| world.node_classes.insert(name.to_owned(), node_class));
+        self.with(|world, _| {
+            world.n_price_changes += 1;
+            world.node_classes.insert(name.to_owned(), node_class)
+        });
     }
 
     /// Removes a node class; its instances stay.
     pub fn remove_node_class(&self, name: &str) {
-        self.with(|world, _| world.node_classes.remove(name));
+        self.with(|world, _| {
+            world.n_price_changes += 1;
+            world.node_classes.remove(name)
+        });
     }
 
     /// Defines a reservation, or changes it; its instances stay, however many it holds from now on.
@@ -208,6 +214,11 @@ impl FakeCloud {
     /// What an instance costs; `None` where it is unknown, or its type has no price any more.
     pub fn prices(&self, id: &ProviderId) -> Option<Prices> {
         self.look(|world, _| world.prices(id))
+    }
+
+    /// How often prices may have changed of instances that run: while it stays, each costs what it did.
+    pub fn n_price_changes(&self) -> u64 {
+        self.look(|world, _| world.n_price_changes)
     }
 
     /// Sets the price of a paid offering, for instances that run, too. Whether the cloud's own catalogue has it; those that

@@ -219,6 +219,7 @@ impl World {
         let mut offerings = own.flat_map(|entry| entry.offerings.iter_mut().filter(|own| !is_reserved(own)));
         let Some(offering) = offerings.find(|own| key_of(&key.instance_type, own) == *key) else { return false };
         offering.price = price;
+        self.n_price_changes += 1;
         self.n_changes += 1;
         // Only the price of an offering that is there has changed, so it is a catalogue as before.
         Catalogue::new(types).map(|changed| self.catalogue = changed).is_ok()

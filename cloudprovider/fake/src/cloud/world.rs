@@ -76,6 +76,8 @@ pub(super) struct World {
     timers: BTreeMap<(Timestamp, u64), Timer>,
     n_timers: u64,
     pub(super) n_launched: u64,
+    /// How often prices may have changed of instances that run.
+    pub(super) n_price_changes: u64,
     /// How often stock, prices or reservations have changed.
     pub(super) n_changes: u64,
     /// What node classes were told that they offer, while nothing has changed.
@@ -111,6 +113,7 @@ impl World {
             timers: BTreeMap::new(),
             n_timers: 0,
             n_launched: 0,
+            n_price_changes: 0,
             n_changes: 0,
             offered: Vec::new(),
         };

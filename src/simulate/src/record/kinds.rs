@@ -13,8 +13,12 @@ const fn kind(api_version: &'static str, kind: &'static str) -> Kind {
     Kind { api_version, kind }
 }
 
+/// Where node classes have their catalogues. Those alone are recorded.
+pub(super) const CONFIG_MAP: Kind = kind("v1", "ConfigMap");
+const VOLUME: Kind = kind("v1", "PersistentVolume");
+
 /// What others need comes first.
-pub(super) const KINDS: [Kind; 23] = [
+pub(super) const KINDS: [Kind; 24] = [
     kind("v1", "Namespace"),
     kind("v1", "LimitRange"),
     kind("v1", "ResourceQuota"),
@@ -26,6 +30,7 @@ pub(super) const KINDS: [Kind; 23] = [
     kind("karpenter.sh/v1", "NodePool"),
     kind("karpenter.sh/v1alpha1", "NodeOverlay"),
     kind("v1", "Node"),
+    VOLUME,
     kind("v1", "PersistentVolumeClaim"),
     kind("v1", "Service"),
     kind("policy/v1", "PodDisruptionBudget"),

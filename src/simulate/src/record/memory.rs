@@ -17,6 +17,9 @@ use super::redact;
 /// On a template of pods: which of those that its workload has had it is.
 const ROLLOUT: &str = "berth.sh/recorded-rollout";
 
+/// On a volume that was made for a claim.
+const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
+
 /// Something to be written.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Noted {
@@ -219,6 +222,8 @@ impl Memory {
             // Nodes of NodePools come by themselves, and others that come later are of another autoscaler.
             "Node" => !self.is_listed.contains(&kind) && !object.labels().contains_key(labels::NODEPOOL),
             "Pod" => !object.annotations().contains_key("kubernetes.io/config.mirror"),
+            // Volumes of a StorageClass come by themselves; those that are there already are where they are.
+            "PersistentVolume" => !self.is_listed.contains(&kind) || !object.annotations().contains_key(PROVISIONED_BY),
             _ => true,
         }
     }
@@ -355,6 +360,28 @@ mod tests {
         memory.list_ends(of, &mut noted);
         memory.deleted(of, &deployment(3, "bb"), &mut noted);
         assert!(matches!(noted[..], [Noted::Deleted { .. }]), "{noted:?}");
+    }
+
+    #[test]
+    fn volumes_are_recorded_unless_a_storage_class_makes_them_anew() {
+        let volume = |name: &str, is_made: bool| {
+            let annotations = if is_made { json!({PROVISIONED_BY: "sandbox"}) } else { json!({}) };
+            object(json!({"apiVersion": "v1", "kind": "PersistentVolume",
+                "metadata": {"name": name, "uid": name, "annotations": annotations}, "spec": {}}))
+        };
+        let (mut memory, of, mut noted) = (Memory::default(), kind("PersistentVolume"), Vec::new());
+        memory.list_begins(of);
+        memory.listed(of, &volume("at-first", true), &mut noted);
+        memory.list_ends(of, &mut noted);
+        memory.applied(of, &volume("made", true), &mut noted);
+        memory.applied(of, &volume("by-hand", false), &mut noted);
+        memory.deleted(of, &volume("made", true), &mut noted);
+        let name = |noted: &Noted| match noted {
+            Noted::Applied { object, .. } => object.pointer("/metadata/name").cloned(),
+            _ => None,
+        };
+        let names: Vec<_> = noted.iter().map(name).collect();
+        assert_eq!(names, [Some(json!("at-first")), Some(json!("by-hand"))]);
     }
 
     #[test]

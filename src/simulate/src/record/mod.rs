@@ -7,6 +7,7 @@ mod kinds;
 mod memory;
 mod redact;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::time::Duration;
 
@@ -14,18 +15,19 @@ use berth_catalogue::{Catalogue, Money};
 use berth_cloudprovider::{OfferingKey, ReservationAdoption};
 use berth_cloudprovider_fake::cloud::{FakeCloud, MarketChange};
 use berth_controllers::{Effort, Options as Controllers};
-use futures::stream::{BoxStream, StreamExt};
+use berth_manifests::SchedulerConfig;
+use futures::stream::{BoxStream, SelectAll, StreamExt};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::DynamicObject;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::runtime::{WatchStreamExt, utils::Backoff};
-use kube::{Api, Client};
+use kube::{Api, Client, ResourceExt};
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 use crate::trace::Lines;
-use kinds::{KINDS, Kind};
+use kinds::{CONFIG_MAP, KINDS, Kind};
 use memory::{Memory, Noted};
 
 /// What a recording begins with, and what a replay needs to know beside objects.
@@ -79,7 +81,17 @@ pub async fn record(
 ) -> io::Result<Recorded> {
     let (start, began) = (Instant::now(), cloud.now());
     let lines = Lines::begin_with(writer, &header(&options, began))?;
-    let mut recorder = Recorder { client, cloud, lines, began, n_lines: 1, n_changes: 0, memory: Memory::default() };
+    let mut recorder = Recorder {
+        client,
+        cloud,
+        lines,
+        began,
+        n_lines: 1,
+        n_changes: 0,
+        memory: Memory::default(),
+        catalogues: BTreeMap::new(),
+        to_watch: Vec::new(),
+    };
     let mut watches = watch_all(&recorder.client);
     tokio::pin!(until);
     loop {
@@ -89,6 +101,9 @@ pub async fn record(
                 let at = start.elapsed();
                 recorder.market()?;
                 recorder.take(kind, event, at).await?;
+                for map in recorder.to_watch.drain(..) {
+                    watches.push(watch_map(&recorder.client, &map));
+                }
                 recorder.lines.flush()?;
             }
             () = &mut until => break,
@@ -100,13 +115,36 @@ pub async fn record(
     Ok(Recorded { lines: recorder.n_lines })
 }
 
-fn watch_all(client: &Client) -> BoxStream<'static, (Kind, Event<DynamicObject>)> {
-    let watch = |kind: &Kind| {
-        let (kind, api) = (*kind, Api::<DynamicObject>::all_with(client.clone(), &kind.resource()));
-        let stream = watcher(api, watcher::Config::default()).backoff(Pause);
-        stream.filter_map(move |event| async move { event.ok().map(|event| (kind, event)) }).boxed()
-    };
-    futures::stream::select_all(KINDS.iter().map(watch)).boxed()
+/// What happens to objects.
+type Watch = BoxStream<'static, (Kind, Event<DynamicObject>)>;
+
+fn watch_all(client: &Client) -> SelectAll<Watch> {
+    let watch = |kind: &Kind| watch(*kind, Api::all_with(client.clone(), &kind.resource()), watcher::Config::default());
+    futures::stream::select_all(KINDS.iter().map(watch))
+}
+
+/// One ConfigMap of a node class.
+fn watch_map(client: &Client, map: &MapName) -> Watch {
+    let (namespace, name) = map;
+    let api = Api::namespaced_with(client.clone(), namespace, &CONFIG_MAP.resource());
+    watch(CONFIG_MAP, api, watcher::Config::default().fields(&format!("metadata.name={name}")))
+}
+
+fn watch(kind: Kind, api: Api<DynamicObject>, config: watcher::Config) -> Watch {
+    let stream = watcher(api, config).backoff(Pause);
+    stream.filter_map(move |event| async move { event.ok().map(|event| (kind, event)) }).boxed()
+}
+
+/// Namespace and name of a ConfigMap.
+type MapName = (String, String);
+
+/// A ConfigMap from which node classes take their instance types.
+#[derive(Debug, Default)]
+struct OfClasses {
+    /// Those that node classes name.
+    keys: BTreeSet<String>,
+    /// As it was written.
+    written: Option<BTreeMap<String, String>>,
 }
 
 struct Recorder<W> {
@@ -119,6 +157,9 @@ struct Recorder<W> {
     /// How many changes of the market were written.
     n_changes: usize,
     memory: Memory,
+    catalogues: BTreeMap<MapName, OfClasses>,
+    /// Those of them that are not watched yet.
+    to_watch: Vec<MapName>,
 }
 
 // === impl Recorder ===
@@ -152,6 +193,20 @@ impl<W: Write> Recorder<W> {
     }
 
     async fn take(&mut self, kind: Kind, event: Event<DynamicObject>, at: Duration) -> io::Result<()> {
+        if kind == CONFIG_MAP {
+            return match event {
+                Event::InitApply(map) | Event::Apply(map) => {
+                    let name = (map.namespace().unwrap_or_default(), map.name_any());
+                    let data = map.data.get("data").cloned().map(serde_json::from_value).and_then(Result::ok);
+                    self.write_map(&seconds(at), &name, data.unwrap_or_default())
+                }
+                Event::Delete(map) => {
+                    let name = (map.namespace().unwrap_or_default(), map.name_any());
+                    self.write_map(&seconds(at), &name, BTreeMap::new())
+                }
+                Event::Init | Event::InitDone => Ok(()),
+            };
+        }
         let mut noted = Vec::new();
         match event {
             Event::Init => self.memory.list_begins(kind),
@@ -171,9 +226,7 @@ impl<W: Write> Recorder<W> {
     async fn write(&mut self, at: Value, noted: Noted) -> io::Result<()> {
         match noted {
             Noted::Applied { object, .. } => {
-                if let Some(catalogue) = self.catalogue_of(&object).await {
-                    self.line(&json!({"at": at, "apply": catalogue}))?;
-                }
+                self.write_catalogue_of(&object, &at).await?;
                 self.line(&json!({"at": at, "apply": object}))
             }
             Noted::Scaled { kind, namespace, name, replicas } => {
@@ -201,18 +254,43 @@ impl<W: Write> Recorder<W> {
         }
     }
 
-    /// The ConfigMap with the catalogue of a node class.
-    async fn catalogue_of(&self, object: &Value) -> Option<Value> {
-        if object.get("kind").and_then(Value::as_str) != Some("FakeNodeClass") {
-            return None;
+    /// Writes the ConfigMap with the catalogue of a node class, and follows it from now on.
+    async fn write_catalogue_of(&mut self, object: &Value, at: &Value) -> io::Result<()> {
+        let reference = object.pointer("/spec/instanceTypes");
+        let Some(reference) = reference.filter(|_| object.get("kind").is_some_and(|kind| kind == "FakeNodeClass"))
+        else {
+            return Ok(());
+        };
+        let text = |field: &str| reference.get(field).and_then(Value::as_str).map(str::to_owned);
+        let (Some(namespace), Some(name), Some(key)) = (text("namespace"), text("name"), text("key")) else {
+            return Ok(());
+        };
+        let of_map = (namespace, name);
+        if !self.catalogues.contains_key(&of_map) {
+            self.to_watch.push(of_map.clone());
         }
-        let reference = object.pointer("/spec/instanceTypes")?;
-        let text = |field: &str| reference.get(field).and_then(Value::as_str);
-        let (namespace, name, key) = (text("namespace")?, text("name")?, text("key")?);
-        let map = Api::<ConfigMap>::namespaced(self.client.clone(), namespace).get_opt(name).await.ok()??;
-        let data = map.data?.remove(key)?;
-        Some(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": namespace},
-            "data": {key: data}}))
+        self.catalogues.entry(of_map.clone()).or_default().keys.insert(key);
+        let api = Api::<ConfigMap>::namespaced(self.client.clone(), &of_map.0);
+        match api.get_opt(&of_map.1).await {
+            Ok(Some(map)) => self.write_map(at, &of_map, map.data.unwrap_or_default()),
+            // It may come later.
+            Ok(None) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Writes what node classes take from a ConfigMap, where that has changed.
+    fn write_map(&mut self, at: &Value, of_map: &MapName, mut data: BTreeMap<String, String>) -> io::Result<()> {
+        let Some(known) = self.catalogues.get_mut(of_map) else { return Ok(()) };
+        data.retain(|key, _| known.keys.contains(key));
+        let was_there = known.written.as_ref().is_some_and(|written| !written.is_empty());
+        if known.written.as_ref() == Some(&data) || (data.is_empty() && !was_there) {
+            return Ok(());
+        }
+        known.written = Some(data.clone());
+        let (namespace, name) = of_map;
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": namespace},
+            "data": data});
+        self.line(&json!({"at": at, "apply": map}))
     }
 }
 
@@ -227,13 +305,12 @@ fn header(options: &RecordOptions, start: Timestamp) -> Value {
         ("NodeRepair", gates.node_repair),
     ];
     let gates: Vec<String> = gates.iter().map(|(name, is_on)| format!("{name}={is_on}")).collect();
-    let length = |length: Duration| format!("{}ms", length.as_millis());
     let effort = match controllers.solve.effort {
         Effort::Low => "low",
         Effort::High => "high",
         Effort::Default => "default",
     };
-    let settings = json!({
+    let mut settings = json!({
         "effort": effort,
         "nodeCost": dollars(controllers.solve.node_cost),
         "gpuTypesForAnyPod": controllers.solve.gpu_types_for_any_pod,
@@ -241,12 +318,53 @@ fn header(options: &RecordOptions, start: Timestamp) -> Value {
         "offersPeriod": length(controllers.timings.offers_period),
         "exhaustedFor": length(controllers.timings.exhausted_for),
     });
+    if let Some(settings) = settings.as_object_mut() {
+        settings.extend(where_not_usual(controllers));
+    }
     let cloud = json!({"bootDelay": length(*boot_delay), "reservationAdoption": adoption});
     // It was read from such a text.
     let catalogue: Value =
         catalogue.to_json().ok().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
     json!({"start": start.to_string(), "scenario": {"seed": seed, "settings": settings, "cloud": cloud},
         "catalogue": catalogue})
+}
+
+/// Settings that most clusters leave as they are.
+fn where_not_usual(controllers: &Controllers) -> Map<String, Value> {
+    let (usual, mut settings) = (Controllers::default(), Map::new());
+    let mut set = |field: &str, value: Value| settings.insert(field.to_owned(), value);
+    let (ceilings, of_usual) = (controllers.ceilings.both(), usual.ceilings.both());
+    let costs: Vec<Value> = ceilings.iter().map_while(|own| own.dollars_per_hour.map(dollars)).collect();
+    if !costs.is_empty() {
+        set("maxCost", costs.into());
+    }
+    if ceilings.iter().zip(of_usual).any(|(own, usual)| own.launches_per_hour != usual.launches_per_hour) {
+        let launches: Vec<u32> = ceilings.iter().map_while(|own| own.launches_per_hour).collect();
+        set("maxLaunches", launches.into());
+    }
+    if !controllers.solve.max_shares.is_empty() {
+        let shares: Vec<String> = controllers.solve.max_shares.iter().map(ToString::to_string).collect();
+        set("maxShare", shares.into());
+    }
+    let (reservations, spread) = (&controllers.convert.reservations, &controllers.convert.pod_topology_spread);
+    let config = SchedulerConfig { reservations: reservations.clone(), spread: spread.clone() };
+    if let Some(config) = config.to_value() {
+        set("schedulerConfig", config);
+    }
+    let (timings, of_usual) = (&controllers.timings, &usual.timings);
+    for (field, own, usual) in [
+        ("launchTimeout", timings.launch_timeout, of_usual.launch_timeout),
+        ("registrationTimeout", timings.registration_timeout, of_usual.registration_timeout),
+    ] {
+        if own != usual {
+            set(field, length(own).into());
+        }
+    }
+    settings
+}
+
+fn length(length: Duration) -> String {
+    format!("{}ms", length.as_millis())
 }
 
 fn offering(key: &OfferingKey) -> Map<String, Value> {

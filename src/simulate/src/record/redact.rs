@@ -34,6 +34,12 @@ const DISKS: [(&str, &[&str]); 6] = [
     ("iscsi", &["iqn", "lun", "targetPortal", "readOnly"]),
     ("rbd", &["monitors", "pool", "image", "readOnly"]),
 ];
+/// A volume of a driver, which may be attached to so many of a node.
+const CSI: (&str, &[&str]) = ("csi", &["driver", "volumeHandle", "readOnly"]);
+const VOLUME_SPEC: [&str; 6] =
+    ["accessModes", "capacity", "nodeAffinity", "persistentVolumeReclaimPolicy", "storageClassName", "volumeMode"];
+/// On a claim: a controller chose its volume.
+const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 /// Annotations with one of these before the slash, or that are one of these.
 const ANNOTATIONS: [&str; 8] = [
     "karpenter.sh/",
@@ -73,6 +79,10 @@ pub(super) fn object(api_version: &str, kind: &str, object: &Value) -> Value {
     if let Some(spec) = object.get("spec") {
         fields.insert("spec".to_owned(), spec_of(kind, spec));
     }
+    if kind == "PersistentVolumeClaim" && is_bound_by_controller(object) {
+        // A replay finds or makes it a volume anew.
+        fields.entry("spec").and_modify(|spec| remove(spec, &["volumeName"]));
+    }
     if kind == "Node" {
         let status = object.get("status").map(|status| only(status, &["capacity", "allocatable"]));
         fields.extend(status.map(|status| ("status".to_owned(), status)));
@@ -110,11 +120,31 @@ fn spec_of(kind: &str, spec: &Value) -> Value {
             }
             return own;
         }
-        "PersistentVolumeClaim" => remove(&mut spec, &["volumeName"]),
-        "PersistentVolume" => remove(&mut spec, &["claimRef"]),
+        "PersistentVolume" => return volume_spec(&spec),
         _ => {}
     }
     spec
+}
+
+/// Whether a controller chose a claim's volume, not who wrote the claim.
+fn is_bound_by_controller(claim: &Value) -> bool {
+    let annotations = claim.pointer("/metadata/annotations").and_then(Value::as_object);
+    annotations.is_some_and(|annotations| annotations.contains_key(BOUND_BY_CONTROLLER))
+}
+
+/// The spec of a volume: its claim without what identifies that, and its source without secrets and where data are.
+fn volume_spec(spec: &Value) -> Value {
+    let mut out = only(spec, &VOLUME_SPEC);
+    let Some(fields) = out.as_object_mut() else { return out };
+    if let Some(claim) = spec.get("claimRef") {
+        fields.insert("claimRef".to_owned(), only(claim, &["apiVersion", "kind", "namespace", "name"]));
+    }
+    let mut sources = DISKS.iter().chain([&CSI]);
+    let source = sources.find_map(|(kind, own)| Some(((*kind).to_owned(), only(spec.get(kind)?, own))));
+    // One source there must be; of others no decision knows anything.
+    let (kind, source) = source.unwrap_or_else(|| ("hostPath".to_owned(), json!({"path": "/recorded"})));
+    fields.insert(kind, source);
+    out
 }
 
 /// The spec of a Job, as it was before its API server completed it.
@@ -261,6 +291,34 @@ mod tests {
         bare["metadata"] = metadata;
         let text = object("v1", "Pod", &bare).to_string();
         assert!(!text.contains(SECRET) && !text.contains("nodeName"), "{text}");
+    }
+
+    #[test]
+    fn a_volume_keeps_its_claim_and_its_place_and_no_secret() {
+        let spec = json!({"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "storageClassName": "",
+            "claimRef": {"namespace": "default", "name": "data", "uid": "u", "resourceVersion": "7"},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": []}}, "mountOptions": [SECRET],
+            "csi": {"driver": "d", "volumeHandle": "h", "volumeAttributes": {"a": SECRET},
+                "nodePublishSecretRef": {"name": SECRET}}});
+        let out = object("v1", "PersistentVolume", &json!({"metadata": {"name": "v"}, "spec": spec}));
+        assert!(!out.to_string().contains(SECRET), "{out}");
+        assert_eq!(out.pointer("/spec/claimRef"), Some(&json!({"namespace": "default", "name": "data"})));
+        assert_eq!(out.pointer("/spec/csi"), Some(&json!({"driver": "d", "volumeHandle": "h"})));
+        assert_eq!(out.pointer("/spec/nodeAffinity"), spec.get("nodeAffinity"));
+        let nfs = json!({"capacity": {"storage": "1Gi"}, "nfs": {"server": SECRET, "path": "/"}});
+        let out = object("v1", "PersistentVolume", &json!({"metadata": {"name": "v"}, "spec": nfs}));
+        assert_eq!(out.pointer("/spec/hostPath/path"), Some(&json!("/recorded")), "{out}");
+    }
+
+    #[test]
+    fn a_claim_keeps_the_volume_that_its_author_chose() {
+        let claim = |annotations: Value| {
+            let claim = json!({"metadata": {"name": "c", "annotations": annotations},
+                "spec": {"storageClassName": "", "volumeName": "v"}});
+            object("v1", "PersistentVolumeClaim", &claim).pointer("/spec/volumeName").cloned()
+        };
+        assert_eq!(claim(json!({})), Some(json!("v")));
+        assert_eq!(claim(json!({BOUND_BY_CONTROLLER: "yes"})), None);
     }
 
     #[test]

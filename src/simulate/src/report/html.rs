@@ -49,6 +49,7 @@ fn write_figures(outcome: &Outcome, writer: &mut impl Write) -> io::Result<()> {
     let slots: f64 = outcome.reservations.iter().map(|own| own.slot_hours).sum();
     let waited = outcome.pods.waited.first();
     let unplaced: u64 = outcome.unplaced.iter().map(|own| own.pods).sum();
+    let in_vain: usize = outcome.pods.in_vain.iter().map(|own| own.pods).sum();
     let figures = [
         ("Cost", dollars(cost.total), format!("{} of list price", percent(cost.total, cost.list_price))),
         ("At list price", dollars(cost.list_price), format!("{} from {}", length(outcome.hours), outcome.start)),
@@ -74,7 +75,11 @@ fn write_figures(outcome: &Outcome, writer: &mut impl Write) -> io::Result<()> {
             format!("{:.3}", outcome.pods.evictions_per_pod_day),
             format!("{} of {} pods", count(outcome.pods.evictions), count(outcome.pods.total)),
         ),
-        ("Without a node at the end", count(unplaced), String::new()),
+        (
+            "Without a node at the end",
+            count(unplaced),
+            format!("{} more went without ever having had one", count(in_vain)),
+        ),
     ];
     writeln!(writer, "<dl class=\"figures\">")?;
     for (name, figure, more) in figures {
@@ -187,6 +192,15 @@ fn write_details(outcome: &Outcome, writer: &mut impl Write) -> io::Result<()> {
         write_row([row.reason.clone(), count(row.pods)].into_iter().chain(times), writer)?;
     }
     close_table(writer)?;
+    if !outcome.pods.in_vain.is_empty() {
+        let heads = ["Waited in vain", "Pods", "Median", "99%", "Longest"];
+        open_table("Went without ever having had a node", heads, writer)?;
+        for row in &outcome.pods.in_vain {
+            let times = [row.median, row.p99, row.longest].map(duration);
+            write_row([row.reason.clone(), count(row.pods)].into_iter().chain(times), writer)?;
+        }
+        close_table(writer)?;
+    }
     if !outcome.unplaced.is_empty() {
         open_table("Without a node at the end", ["Why", "Pods", "Longest"], writer)?;
         for own in &outcome.unplaced {

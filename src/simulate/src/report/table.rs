@@ -25,7 +25,7 @@ pub(super) fn write(report: &Report, writer: &mut impl Write) -> io::Result<()> 
 type Figure = fn(&Outcome) -> String;
 
 /// The figures of a comparison, a row each.
-pub(super) const FIGURES: [(&str, Figure); 14] = [
+pub(super) const FIGURES: [(&str, Figure); 16] = [
     ("cost", |o| dollars(o.cost.total)),
     ("  nodes outside reservations", |o| dollars(o.cost.nodes)),
     ("  slots, used or not", |o| dollars(o.cost.reservations)),
@@ -39,6 +39,8 @@ pub(super) const FIGURES: [(&str, Figure); 14] = [
     ("evictions per pod-day", |o| format!("{:.3}", o.pods.evictions_per_pod_day)),
     ("median wait for a node", |o| wait(o, |row| row.median)),
     ("99% wait at most", |o| wait(o, |row| row.p99)),
+    ("hours that pods waited", |o| tenths(o.pods.waiting_hours)),
+    ("went without ever having had a node", |o| count(o.pods.in_vain.iter().map(|row| row.pods).sum::<usize>())),
     ("without a node at the end", |o| count(o.unplaced.iter().map(|own| own.pods).sum::<u64>())),
 ];
 
@@ -116,13 +118,14 @@ fn write_nodes(outcome: &Outcome, writer: &mut impl Write) -> io::Result<()> {
 
 fn write_pods(outcome: &Outcome, writer: &mut impl Write) -> io::Result<()> {
     let pods = &outcome.pods;
-    let heads = ["TOTAL", "POD-DAYS", "MOST RUNNING", "MOST WAITING", "EVICTIONS", "PER POD-DAY"];
+    let heads = ["TOTAL", "POD-DAYS", "MOST RUNNING", "MOST WAITING", "HOURS WAITED", "EVICTIONS", "PER POD-DAY"];
     let mut grid = Grid::new(heads.map(str::to_owned));
     grid.row([
         count(pods.total),
         tenths(pods.pod_days),
         count(pods.most_running),
         count(pods.most_pending),
+        tenths(pods.waiting_hours),
         count(pods.evictions),
         format!("{:.3}", pods.evictions_per_pod_day),
     ]);
@@ -133,6 +136,14 @@ fn write_pods(outcome: &Outcome, writer: &mut impl Write) -> io::Result<()> {
         grid.row([row.reason.clone(), count(row.pods)].into_iter().chain(times));
     }
     grid.write("WAITING", writer)?;
+    if !pods.in_vain.is_empty() {
+        let mut grid = Grid::new(["WAITED IN VAIN", "PODS", "MEDIAN", "99%", "LONGEST"].map(str::to_owned));
+        for row in &pods.in_vain {
+            let times = [row.median, row.p99, row.longest].map(duration);
+            grid.row([row.reason.clone(), count(row.pods)].into_iter().chain(times));
+        }
+        grid.write("WENT WITHOUT EVER HAVING HAD A NODE", writer)?;
+    }
     if outcome.unplaced.is_empty() {
         return Ok(());
     }
