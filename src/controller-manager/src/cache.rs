@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::{
     Namespace, Node, PersistentVolume, PersistentVolumeClaim, ReplicationController, ResourceQuota, Service,
@@ -100,6 +101,7 @@ whole!(
     CronJob,
     KnownSlice,
     PodDisruptionBudget,
+    HorizontalPodAutoscaler,
     StorageClass
 );
 
@@ -171,10 +173,10 @@ caches! {
     namespaces: Namespace = NAMESPACES, observe::namespace, [Namespace ServiceAccount];
     nodes: Node = NODES, observe::node::node, [NodeLifecycle TaintEviction PodGarbageCollector DaemonSet EndpointSlice PersistentVolumeBinder];
     leases: Lease = LEASES, observe::node::lease, [NodeLifecycle];
-    deployments: Deployment = DEPLOYMENTS, observe::workload::deployment, [Deployment Disruption];
-    replica_sets: ReplicaSet = REPLICA_SETS, observe::workload::replica_set, [ReplicaSet Deployment Disruption];
-    replication_controllers: ReplicationController = REPLICATION_CONTROLLERS, observe::workload::replication_controller, [ReplicationController Disruption];
-    stateful_sets: StatefulSet = STATEFUL_SETS, observe::workload::stateful_set, [StatefulSet Disruption];
+    deployments: Deployment = DEPLOYMENTS, observe::workload::deployment, [Deployment Disruption HorizontalPodAutoscaler];
+    replica_sets: ReplicaSet = REPLICA_SETS, observe::workload::replica_set, [ReplicaSet Deployment Disruption HorizontalPodAutoscaler];
+    replication_controllers: ReplicationController = REPLICATION_CONTROLLERS, observe::workload::replication_controller, [ReplicationController Disruption HorizontalPodAutoscaler];
+    stateful_sets: StatefulSet = STATEFUL_SETS, observe::workload::stateful_set, [StatefulSet Disruption HorizontalPodAutoscaler];
     daemon_sets: DaemonSet = DAEMON_SETS, observe::workload::daemon_set, [DaemonSet];
     revisions: ControllerRevision = REVISIONS, observe::workload::revision, [StatefulSet DaemonSet];
     jobs: Job = JOBS, observe::workload::job, [Job CronJob];
@@ -182,6 +184,7 @@ caches! {
     services: Service = SERVICES, observe::service, [Endpoints EndpointSlice ResourceQuota];
     endpoints: KnownEndpoints = ENDPOINTS, observe::endpoints, [Endpoints];
     slices: KnownSlice = SLICES, observe::slice, [EndpointSlice];
+    autoscalers: HorizontalPodAutoscaler = AUTOSCALERS, observe::autoscaler, [HorizontalPodAutoscaler];
     budgets: PodDisruptionBudget = BUDGETS, observe::budget, [Disruption];
     quotas: ResourceQuota = QUOTAS, observe::quota, [ResourceQuota];
     service_accounts: ServiceAccount = SERVICE_ACCOUNTS, observe::service_account, [ServiceAccount];
@@ -199,6 +202,8 @@ pub(crate) struct Indexes {
     /// Pods of DaemonSets by the UID of their controller and the node that they are for.
     pub(crate) daemons_on: Index<(Box<str>, Box<str>)>,
     pub(crate) pods_on: Index<Box<str>>,
+    /// HorizontalPodAutoscalers by what they scale: its kind and its name.
+    pub(crate) autoscalers_of: Index<(Box<str>, NamespacedName)>,
     /// Pods by the claims that they use.
     pub(crate) pods_using: Index<NamespacedName>,
     pub(crate) sets_of: Index<Box<str>>,

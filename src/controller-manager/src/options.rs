@@ -47,6 +47,9 @@ pub enum Controller {
     PersistentVolumeBinder,
     /// Creates the claims of pods with generic ephemeral volumes.
     EphemeralVolume,
+    /// Keeps the replicas of what HorizontalPodAutoscalers scale within their bounds. There are no metrics, so it scales for no
+    /// other reason.
+    HorizontalPodAutoscaler,
 }
 
 /// A set of controllers.
@@ -98,7 +101,7 @@ pub struct Options {
 
 impl Controller {
     /// Every controller.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::GarbageCollector,
         Self::Namespace,
         Self::ServiceAccount,
@@ -118,6 +121,7 @@ impl Controller {
         Self::PodGarbageCollector,
         Self::PersistentVolumeBinder,
         Self::EphemeralVolume,
+        Self::HorizontalPodAutoscaler,
     ];
 
     const fn bit(self) -> u32 {

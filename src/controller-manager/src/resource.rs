@@ -77,6 +77,7 @@ resources! {
     JOBS = "batch" "v1" "jobs" "Job" true;
     CRON_JOBS = "batch" "v1" "cronjobs" "CronJob" true;
     SLICES = "discovery.k8s.io" "v1" "endpointslices" "EndpointSlice" true;
+    AUTOSCALERS = "autoscaling" "v2" "horizontalpodautoscalers" "HorizontalPodAutoscaler" true;
     BUDGETS = "policy" "v1" "poddisruptionbudgets" "PodDisruptionBudget" true;
     LEASES = "coordination.k8s.io" "v1" "leases" "Lease" true;
     CLASSES = "storage.k8s.io" "v1" "storageclasses" "StorageClass" false;

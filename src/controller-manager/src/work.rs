@@ -42,6 +42,7 @@ pub(crate) enum Work {
     Volume(Arc<str>),
     /// The claims of a pod's ephemeral volumes.
     EphemeralVolumes(NamespacedName),
+    Autoscaler(NamespacedName),
     /// A dependent or a waiting owner, by its UID.
     AttemptToDelete(Arc<str>),
     /// An owner whose dependents are to be orphaned, by its UID.
@@ -78,6 +79,7 @@ impl Work {
             Self::TaintEviction(_) => Controller::TaintEviction,
             Self::OrphanedPods(_) | Self::UnscheduledPod(_) | Self::TerminatedPods => Controller::PodGarbageCollector,
             Self::EphemeralVolumes(_) => Controller::EphemeralVolume,
+            Self::Autoscaler(_) => Controller::HorizontalPodAutoscaler,
             Self::Claim(_) | Self::Volume(_) => Controller::PersistentVolumeBinder,
             Self::AttemptToDelete(_) | Self::AttemptToOrphan(_) | Self::MissingOwner(_) | Self::Discovery => {
                 Controller::GarbageCollector

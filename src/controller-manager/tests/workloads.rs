@@ -52,6 +52,34 @@ async fn a_deployment_rolls_from_one_template_to_the_next_within_its_bounds() {
     assert_eq!(world.list("replicasets/default").await.len(), 2);
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_autoscaler_keeps_what_it_scales_within_its_bounds() {
+    let world = World::new();
+    let web = "deployments/default/web";
+    let replicas = async |world: &World| world.get(web).await.unwrap()["spec"]["replicas"].as_i64().unwrap();
+    let autoscaler = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "web"},
+        "spec": {"minReplicas": 3, "maxReplicas": 5,
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}}});
+    // It may come before what it scales.
+    world.create("horizontalpodautoscalers/default", &autoscaler).await;
+    world.settle().await;
+    world.create("deployments/default", &workload("web", 1, "one")).await;
+    world.settle().await;
+    assert_eq!(replicas(&world).await, 3);
+    let status = world.get("horizontalpodautoscalers/default/web").await.unwrap()["status"].clone();
+    assert_eq!((&status["currentReplicas"], &status["desiredReplicas"]), (&json!(3), &json!(3)), "{status}");
+    for (set, expected) in [(9, 5), (4, 4), (2, 3), (0, 0)] {
+        world.patch(web, &json!({"spec": {"replicas": set}})).await;
+        world.settle().await;
+        assert_eq!(replicas(&world).await, expected, "{set} were asked for");
+    }
+    let raise = json!({"spec": {"minReplicas": 4}});
+    world.patch("horizontalpodautoscalers/default/web", &raise).await;
+    world.patch(web, &json!({"spec": {"replicas": 1}})).await;
+    world.settle().await;
+    assert_eq!(replicas(&world).await, 4);
+}
+
 /// The regression: pods went in the order of their names, so that nodes emptied by themselves.
 #[tokio::test(start_paused = true)]
 async fn of_too_many_pods_those_go_that_share_a_node_with_most_others() {

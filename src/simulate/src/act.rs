@@ -83,7 +83,8 @@ pub(crate) async fn perform(world: &mut World<'_>, step: &Step) -> Result<(), St
             Ok(())
         }
         Action::Kill(which) => {
-            for id in pick(world, which, "machine", |_| true).await {
+            let dead = world.dead.clone();
+            for id in pick(world, which, "machine", |instance| !dead.contains(&instance.provider_id)).await {
                 world.parts.cloud.kill(&id);
             }
             Ok(())

@@ -211,6 +211,7 @@ impl Loader {
         }
         // Stable: what happens at the same time happens in the order in which it is written.
         steps.sort_by_key(|step| step.at);
+        self.warnings.extend(too_late(&steps, duration, &traces));
         if is_recorded {
             objects = objects_of_the_start(&mut steps);
         }
@@ -461,8 +462,8 @@ impl Loader {
         let path = format!("events[{index}]");
         let at = self.length(&format!("{path}.at"), &event.at)?;
         let action = self.action(&path, event)?;
-        if at > duration {
-            self.warnings.push(format!("{path} is after the end, so it does not happen"));
+        if at >= duration {
+            self.warnings.push(format!("{path} is at the end or after it, so nothing comes of it"));
         }
         let every = match &event.every {
             None => None,
@@ -589,6 +590,21 @@ impl Loader {
             n => Err(self.wrong(path, format!("found {n} actions, expected one of {expected}")).into()),
         }
     }
+}
+
+/// A sentence where a trace's last moments have something that would begin then: what goes at its end is no loss.
+fn too_late(steps: &[Step], duration: Duration, traces: &[String]) -> Option<String> {
+    let is_late = |step: &&Step| {
+        u128::from(step.at) >= duration.as_millis()
+            && !matches!(step.origin, Origin::Event(_))
+            && !matches!(step.action, Action::Delete { .. })
+    };
+    let n = steps.iter().filter(is_late).count();
+    let first = steps.iter().find(is_late)?;
+    let (Origin::Trace(file, _) | Origin::Exported(file, _)) = first.origin else { return None };
+    let (name, at) = (traces.get(file).map_or("trace", String::as_str), Duration::from_millis(first.at));
+    let what = if n == 1 { "1 thing happens".to_owned() } else { format!("{n} things happen") };
+    Some(format!("{name}: {what} at the end or after it, at {} s, so nothing comes of it", at.as_secs_f64()))
 }
 
 /// Takes the objects out of the steps that were there when a recording began.

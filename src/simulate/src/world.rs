@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use berth_api::{FakeCapacityReservation, FakeNodeClass, NodePool};
+use berth_api::{FakeCapacityReservation, FakeNodeClass, NodePool, labels};
+use berth_cloudprovider::ProviderId;
 use berth_cloudprovider_fake::cloud::{CloudEvent, FakeCloud, FakeReservation};
 use berth_kubelet::KubeletConfig;
 use berth_sandbox::{Bridge, Parts, PartsOptions};
@@ -147,6 +148,8 @@ pub(crate) struct World<'s> {
     pub(crate) waits: Waits,
     /// When machines were launched, by the names of their nodes.
     launched_at: FxHashMap<String, Timestamp>,
+    /// Machines that died and are not terminated yet.
+    pub(crate) dead: BTreeSet<ProviderId>,
     /// Machines without power: when their silence is noticed, and their nodes.
     silent: BTreeSet<(Instant, String)>,
     /// Pods of traces, by namespace and name.
@@ -273,6 +276,7 @@ impl<'s> World<'s> {
             notes.push(format!("{passed_over} is passed over: the cluster has no such resource"));
         }
         notes.extend(begun.disagreements);
+        notes.extend(nodes_without_instances(&simulation.objects));
         if begun.made_pool {
             notes.push(
                 "no NodePool is among the objects: NodePool default is made, which is open to linux on amd64"
@@ -287,6 +291,7 @@ impl<'s> World<'s> {
             meter: Meter::new(simulation.start),
             waits: Waits::default(),
             launched_at: FxHashMap::default(),
+            dead: BTreeSet::new(),
             silent: BTreeSet::new(),
             of_trace: FxHashMap::default(),
             over: Vec::new(),
@@ -356,12 +361,16 @@ impl<'s> World<'s> {
                     self.meter.relabelled(&instance, prices);
                 }
             }
-            CloudEvent::Stopped { node_name, died, .. } => {
+            CloudEvent::Stopped { provider_id, node_name, died } => {
                 self.parts.kubelets.power_off(&node_name);
-                self.n_died += u64::from(died);
+                if died {
+                    self.n_died += 1;
+                    self.dead.insert(provider_id);
+                }
                 self.silent.insert((Instant::now() + lost::GRACE, node_name));
             }
             CloudEvent::Terminated(id) => {
+                self.dead.remove(&id);
                 self.meter.stop(&id);
             }
         }
@@ -513,4 +522,18 @@ where
 {
     let stream = watcher(Api::<K>::all(client.clone()), watcher::Config::default());
     stream.filter_map(move |event| async move { event.ok().map(seen) }).boxed()
+}
+
+/// A sentence where objects have nodes of NodePools: what they cost nobody knows, and no slot is theirs.
+fn nodes_without_instances(objects: &[berth_manifests::Object]) -> Option<String> {
+    let is_of_pool = |object: &&berth_manifests::Object| matches!(object, berth_manifests::Object::Node(node) if node.labels().contains_key(labels::NODEPOOL));
+    let n = objects.iter().filter(is_of_pool).count();
+    let (what, they, have) = if n == 1 { ("1 node", "it", "has") } else { ("nodes", "they", "have") };
+    let what = if n == 1 { what.to_owned() } else { format!("{n} {what}") };
+    (n > 0).then(|| {
+        format!(
+            "{what} of NodePools {have} no instance in the cloud, being among the objects of the start: {they} cost nothing \
+             here, and use no slot of a reservation"
+        )
+    })
 }

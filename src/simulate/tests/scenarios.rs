@@ -468,7 +468,7 @@ fn an_event_after_the_end_is_warned_of_whatever_its_own_end_is() {
     let folder = Folder::new("until");
     let text = scenario("on-demand", 0, "events:\n- {at: 90m, every: 1m, until: 2h, kill: {}}\n");
     let warnings = read(&folder, &text).warnings().join("\n");
-    assert!(warnings.contains("events[0] is after the end, so it does not happen"), "{warnings}");
+    assert!(warnings.contains("events[0] is at the end or after it, so nothing comes of it"), "{warnings}");
     let text = scenario("on-demand", 0, "events:\n- {at: 90m, every: 1m, until: 1h, kill: {}}\n");
     let error = Simulation::read(&folder.write("scenario.yaml", &text)).unwrap_err().to_string();
     assert!(error.contains("events[0].until: found 1h, expected a time after at"), "{error}");
@@ -528,7 +528,7 @@ fn what_will_not_happen_and_what_is_not_there_is_warned_of() {
     let folder = Folder::new("warned");
     let text = scenario("on-demand", 0, "events:\n- {at: 5h, kill: {}}\n").replace("{cr: 0.3}", "{cr: 0.3, cs: 1}");
     let warnings = read(&folder, &text).warnings().join("\n");
-    assert!(warnings.contains("events[0] is after the end, so it does not happen"), "{warnings}");
+    assert!(warnings.contains("events[0] is at the end or after it, so nothing comes of it"), "{warnings}");
     assert!(warnings.contains("reservationPrices.cs: there is no reservation of this id"), "{warnings}");
     assert!(!warnings.contains("reservationPrices.cr:"), "{warnings}");
     assert!(!warnings.contains("more than once"), "{warnings}");
@@ -786,4 +786,39 @@ fn ceilings_and_shares_hold_in_a_scenario() {
         let error = Simulation::read(&folder.write("scenario.yaml", &with(settings))).unwrap_err().to_string();
         assert!(error.contains(expected) && error.contains("scenario.yaml"), "{error}");
     }
+}
+
+/// The regression: those that were dead already were picked, too, and nothing was said.
+#[test]
+fn only_machines_that_live_are_killed() {
+    let folder = Folder::new("kill-twice");
+    let kills = "events:\n- {at: 5m, kill: {count: 2}}\n- {at: 5m30s, kill: {}}\n";
+    let outcome = read(&folder, &scenario("on-demand", 2, kills)).run().unwrap();
+    assert_eq!(outcome.nodes.died, 2);
+    assert!(outcome.notes.iter().any(|note| note.ends_with("1 × machine wanted, 0 found")), "{:?}", outcome.notes);
+}
+
+#[test]
+fn what_comes_in_the_last_moment_is_warned_of() {
+    let folder = Folder::new("last-moment");
+    let trace = r#"{"apiVersion":"berth.sh/v1alpha1","kind":"Trace"}
+{"template":"a","pod":{"spec":{"containers":[{"name":"c","image":"i"}]}}}
+{"at":60,"create":"a","name":"x"}
+"#;
+    let simulation = Simulation::read(&folder.write("late.jsonl", trace)).unwrap();
+    let expected = "late.jsonl: 1 thing happens at the end or after it, at 60 s, so nothing comes of it";
+    assert!(simulation.warnings().iter().any(|told| told == expected), "{:?}", simulation.warnings());
+    let longer = folder.write("longer.jsonl", &format!("{trace}{{\"at\":120,\"end\":true}}\n"));
+    let warnings = Simulation::read(&longer).unwrap().warnings().to_vec();
+    assert!(warnings.iter().all(|told| !told.contains("nothing comes of it")), "{warnings:?}");
+}
+
+#[test]
+fn nodes_that_no_cloud_has_are_told_to_cost_nothing() {
+    let folder = Folder::new("given-nodes");
+    let node = "\nobjects:\n- {apiVersion: v1, kind: Node, metadata: {name: old, labels: {karpenter.sh/nodepool: all}}, \
+                status: {capacity: {cpu: '4'}, allocatable: {cpu: '4'}}}\n";
+    let text = scenario("on-demand", 0, "").replacen("\nobjects:\n", node, 1);
+    let notes = read(&folder, &text).run().unwrap().notes.join("\n");
+    assert!(notes.contains("1 node of NodePools has no instance in the cloud"), "{notes}");
 }

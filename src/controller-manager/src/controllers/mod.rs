@@ -1,6 +1,7 @@
 //! The controllers: each reads the caches for one piece of work, and says what to write.
 
 mod adoption;
+pub(crate) mod autoscalers;
 mod budgets;
 mod cron_jobs;
 pub(crate) mod daemon_sets;
@@ -55,6 +56,7 @@ pub(crate) fn sync(core: &mut Core, work: &Work) -> Effect {
         Work::Claim(key) => volumes::sync_claim(core, key),
         Work::EphemeralVolumes(key) => ephemeral_volumes::sync(core, key),
         Work::Volume(name) => volumes::sync_volume(core, name),
+        Work::Autoscaler(key) => autoscalers::sync(core, key),
         Work::AttemptToDelete(uid) => garbage::attempt_to_delete(core, uid),
         Work::AttemptToOrphan(uid) => garbage::attempt_to_orphan(core, uid),
         Work::MissingOwner(uid) => garbage::missing_owner(core, uid),

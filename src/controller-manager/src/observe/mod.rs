@@ -7,12 +7,14 @@ pub(crate) mod workload;
 
 use std::sync::Arc;
 
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1::{Namespace, ResourceQuota, Service};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::core::Selector;
 
 use crate::addresses::{KnownEndpoints, KnownSlice};
 use crate::cache::ServiceAccount;
+use crate::controllers::autoscalers::scaled_by;
 use crate::core::Core;
 use crate::index::{SelectorIndex, selector};
 use crate::key::NamespacedName;
@@ -64,6 +66,19 @@ pub(crate) fn slice(core: &mut Core, delta: &Delta<KnownSlice>) {
             core.add(Work::EndpointSlices(delta.key.beside(service)));
         }
     }
+}
+
+pub(crate) fn autoscaler(core: &mut Core, delta: &Delta<HorizontalPodAutoscaler>) {
+    let index = &mut core.caches.indexes.autoscalers_of;
+    for (object, is_new) in [(&delta.old, false), (&delta.new, true)] {
+        let Some(scaled) = object.as_ref().and_then(|object| scaled_by(&delta.key, object)) else { continue };
+        if is_new {
+            index.insert(scaled, &delta.key);
+        } else {
+            index.remove(&scaled, &delta.key);
+        }
+    }
+    core.add(Work::Autoscaler(delta.key.clone()));
 }
 
 pub(crate) fn budget(core: &mut Core, delta: &Delta<PodDisruptionBudget>) {

@@ -41,6 +41,7 @@ fn path(place: &str) -> String {
         }
         "jobs" | "cronjobs" => ("/apis/batch/v1", parts[0]),
         "poddisruptionbudgets" => ("/apis/policy/v1", parts[0]),
+        "horizontalpodautoscalers" => ("/apis/autoscaling/v2", parts[0]),
         "endpointslices" => ("/apis/discovery.k8s.io/v1", parts[0]),
         "leases" => ("/apis/coordination.k8s.io/v1", parts[0]),
         "storageclasses" => ("/apis/storage.k8s.io/v1", parts[0]),

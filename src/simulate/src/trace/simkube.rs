@@ -66,16 +66,19 @@ pub(super) fn read(bytes: &[u8], file: usize, steps: &mut Vec<Step>) -> Result<R
     let mut skipped = BTreeSet::new();
     let start = trace.events.first().map_or(0, |event| event.ts);
     let mut end = 0;
-    let mut apply = |place: String, mut object: Value| -> Result<Action, Fault> {
+    // With how long the pods of the object run.
+    let mut apply = |place: String, mut object: Value| -> Result<(Action, u64), Fault> {
         objects::as_wanted(&mut object);
-        if let Some(&millis) = lengths.get(&owner(&object)) {
+        let millis = lengths.get(&owner(&object)).copied();
+        if let Some(millis) = millis {
             objects::set_runs_for(&mut object, millis);
         }
         let read = objects::read("object", &object, &mut skipped).map_err(|error| Fault::Place(place, error))?;
-        Ok(Action::Apply(Arc::new(read)))
+        Ok((Action::Apply(Arc::new(read)), millis.unwrap_or_default()))
     };
     for (index, object) in trace.initial_state.into_iter().enumerate() {
-        let action = apply(format!("initial_state[{index}]"), object)?;
+        let (action, millis) = apply(format!("initial_state[{index}]"), object)?;
+        end = end.max(millis);
         steps.push(Step { at: 0, origin: Origin::Exported(file, 0), action });
     }
     for (index, event) in trace.events.into_iter().enumerate() {
@@ -88,7 +91,8 @@ pub(super) fn read(bytes: &[u8], file: usize, steps: &mut Vec<Step>) -> Result<R
         end = at.max(end);
         let origin = Origin::Exported(file, index);
         for (number, object) in event.applied_objs.into_iter().enumerate() {
-            let action = apply(format!("{place}.applied_objs[{number}]"), object)?;
+            let (action, millis) = apply(format!("{place}.applied_objs[{number}]"), object)?;
+            end = end.max(at.saturating_add(millis));
             steps.push(Step { at, origin, action });
         }
         for (number, object) in event.deleted_objs.iter().enumerate() {
@@ -190,7 +194,7 @@ mod tests {
         ]);
         let mut steps = Vec::new();
         let read = super::read(&trace(2, &events, 130), 0, &mut steps).unwrap();
-        assert_eq!(read.end, 90_000);
+        assert_eq!(read.end, 90_000, "pods of the last one run for 30 seconds from 0 on");
         assert_eq!(read.warnings.len(), 1, "{:?}", read.warnings);
         assert_eq!(steps.iter().map(|step| step.at).collect::<Vec<_>>(), [0, 0, 90_000]);
         let Action::Apply(objects) = &steps[0].action else { panic!("{:?}", steps[0]) };
@@ -199,6 +203,15 @@ mod tests {
         assert_eq!(value.pointer(path), Some(&json!("30000ms")));
         let Action::Delete { kind, name, .. } = &steps[2].action else { panic!("{:?}", steps[2]) };
         assert_eq!((&**kind, &**name), ("CronJob", "a"));
+    }
+
+    /// The regression: what came with the last event was never there.
+    #[test]
+    fn a_trace_lasts_as_long_as_the_pods_that_come_last() {
+        let events = json!([{"ts": 1000, "applied_objs": [], "deleted_objs": []},
+            {"ts": 1060, "applied_objs": [cron_job("a")], "deleted_objs": []}]);
+        let read = super::read(&trace(2, &events, 3700), 0, &mut Vec::new()).unwrap();
+        assert_eq!(read.end, 60_000 + 3_600_000);
     }
 
     #[test]
