@@ -16,7 +16,7 @@ use crate::maps::index;
 use crate::memo::Alike;
 use crate::metadata::{named, namespace_of};
 use crate::options::Expansion;
-use crate::pod_record::{PodParts, PodRecord};
+use crate::pod_record::{Deletion, PodParts, PodRecord};
 use crate::{ConvertError, Problem, ask, memo, operating, pod, resize, terms, units};
 
 /// Koordinator's reason where a pod asks for a Reservation and none matches.
@@ -52,7 +52,7 @@ impl Builder {
             nominated_node: None,
             owner: None,
             is_gone: matches!(phase, Some("Succeeded" | "Failed")),
-            is_terminating: object.is_terminating,
+            deletion: object.is_terminating.then(|| deletion_at(self.options.now, metadata)),
             started: nanoseconds(object.started),
             created: nanoseconds(object.created),
             standing: None,
@@ -213,6 +213,16 @@ pub(crate) fn add_ask(metadata: &ObjectMeta, draft: &mut Draft, cluster: &mut Cl
         draft.spec.refusal.get_or_insert(Refusal(NO_RESERVATION.to_owned()));
     }
     Ok(())
+}
+
+/// How far the deletion of a pod that is being deleted has come by a time.
+fn deletion_at(now: Option<Timestamp>, metadata: &ObjectMeta) -> Deletion {
+    let (time, grace) = (metadata.deletion_timestamp.as_ref(), metadata.deletion_grace_period_seconds);
+    let ends = time.zip(grace).map(|(time, grace)| time.0.as_second().saturating_add(grace));
+    match ends.zip(now) {
+        Some((end, now)) if end < now.as_second() => Deletion::Overdue,
+        _ => Deletion::Begun,
+    }
 }
 
 fn nanoseconds(time: Option<Timestamp>) -> i64 {

@@ -5,6 +5,7 @@
 mod admission;
 mod autoscalers;
 mod catalogue;
+mod controller_labels;
 mod in_flight;
 mod live;
 mod node_reservations;
@@ -49,6 +50,7 @@ pub(crate) fn add(builder: &mut Builder, object: Value) -> Result<(), ConvertErr
         "Job" => add_job,
         "CronJob" => add_cron_job,
         "PriorityClass" => add_priority_class,
+        "Service" => add_service,
         "StorageClass" => add_storage_class,
         "CSINode" => add_csi_node,
         "NodeResourceTopology" => add_node_resource_topology,
