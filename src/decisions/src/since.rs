@@ -395,9 +395,10 @@ impl<'s> Since<'s> {
         launch.pods.retain(|pod| self.is_as_it_was(pod));
         launch.reservations.retain(|reservation| self.is_as_it_was(reservation));
         launch.draws.retain(|draw| self.is_as_it_was(&draw.pod) && self.is_as_it_was(&draw.reservation));
-        // Fewer may do with a smaller node.
+        // Fewer may do with a smaller node. A node of a NodePool with replicas is for nobody.
         let n_left = launch.pods.len() + launch.reservations.len();
-        (n_left * 2 > n_members && take_slot(&launch, slots)).then_some(launch)
+        let is_for_enough = n_members == 0 || n_left * 2 > n_members;
+        (is_for_enough && take_slot(&launch, slots)).then_some(launch)
     }
 }
 

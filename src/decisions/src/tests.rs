@@ -83,6 +83,25 @@ fn node_ref(name: &str) -> ObjectRef {
     Key::new(Kind::Node, "", name).with_uid(Some(&format!("uid-{name}")))
 }
 
+/// The regression: it never held, and a drifted node of a NodePool with replicas waited for ever to be replaced.
+#[test]
+fn a_launch_that_is_for_nobody_holds_while_its_node_pool_is_as_it_was() {
+    let tolerates = json!({"spec": {"tolerations": [{"operator": "Exists"}]}});
+    let mut state = state_of(&[mk_pool(), mk_pod("web", "1", tolerates)]);
+    let mut launches = decide(&mut state, &full(), NOW).unwrap().launches;
+    assert_eq!(launches.len(), 1);
+    launches[0].pods.clear();
+    let replica = Replica::of(&mut state);
+    assert!(replica.since(&mut state, NOW).hold_launches(&launches));
+    let more = json!({"spec": {"limits": {"cpu": "9"}}});
+    let Object::NodePool(pool) = mk_pool() else { panic!("a NodePool") };
+    let mut pool = serde_json::to_value(&*pool).unwrap();
+    merge(&mut pool, more);
+    let pool = Object::from(typed::<NodePool>(pool));
+    state.apply(Event::Applied(pool), NOW).unwrap();
+    assert!(!replica.since(&mut state, NOW).hold_launches(&launches), "it may be launched otherwise now");
+}
+
 #[test]
 fn room_is_held_for_a_reservation_that_a_node_comes_up_for_and_its_owner_waits_for_it() {
     let owner = json!({"metadata": {"labels": {"app": "owner"}}});

@@ -128,12 +128,14 @@ impl Core {
     /// A command was decided anew elsewhere; where that does not hold any more, it is once again.
     pub(in crate::core) fn was_renewed(&mut self, id: u64, renewed: Decided<Renewed>, holds: bool, now: Timestamp) {
         let Some(command) = self.disrupting.commands.get(&id).cloned() else { return };
-        if !matches!(command.phase, Phase::Settling(_)) {
-            return;
-        }
+        let Phase::Settling(since) = command.phase else { return };
         match command.nodes.iter().find_map(|going| self.lost(going)) {
             Some(why) => self.roll_back(id, &why, now),
             None if holds => self.renewed(id, &command, renewed, now),
+            None if elapsed(since, now) >= SHORT_PATIENCE => {
+                let why = format!("for {SHORT_PATIENCE:?} the cluster changed while it was decided anew");
+                self.roll_back(id, &why, now);
+            }
             None => self.queue.add_at(Job::Command(id), after(now, RETRY)),
         }
     }
