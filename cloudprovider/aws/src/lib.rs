@@ -35,7 +35,7 @@ pub use instance::{Accelerator, InstanceFacts, NeuronDevice};
 pub use node_class::{ClassView, NodeClass, read_class};
 pub use policy::{ACTIONS, iam_policy, statement_for};
 pub use refresh::{RefreshError, Refreshed, refresh};
-pub use reservation::{CapacityReservation, Skipped, Use};
+pub use reservation::{CapacityReservation, Skipped, Use, closed_at};
 pub use settings::{EvictionThreshold, NodeSettings, SettingsError, VmMemoryOverhead};
 
 #[cfg(test)]

@@ -11,6 +11,9 @@ use crate::labels::{RESERVATION_ID, RESERVATION_INTERRUPTIBLE, RESERVATION_TYPE,
 /// earlier, and so does a plan.
 const BLOCK_CLOSES: SignedDuration = SignedDuration::from_mins(40);
 
+/// The kind of a reservation that is for a time agreed on.
+const CAPACITY_BLOCK: &str = "capacity-block";
+
 /// A capacity reservation as `DescribeCapacityReservations` describes it. Words are EC2's own; absent ones are empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CapacityReservation {
@@ -108,7 +111,7 @@ impl CapacityReservation {
         if !is_label_value(&self.id) {
             return Use::Never(Skipped::Id);
         }
-        let closes = |end: Timestamp| self.kind == "capacity-block" && end.duration_since(now) <= BLOCK_CLOSES;
+        let closes = |end: Timestamp| self.kind == CAPACITY_BLOCK && end.duration_since(now) <= BLOCK_CLOSES;
         // States that are new to us offer nothing, but are listed.
         if state != "active" || self.end.is_some_and(closes) { Use::Later } else { Use::Offered(self.available) }
     }
@@ -148,6 +151,27 @@ impl CapacityReservation {
             })),
         }
     }
+}
+
+/// Why no instance of an offering's reservation can be launched at `now`, as the catalogue's details of it tell; `None` where
+/// nothing tells so. A catalogue counts what was free when it was made.
+pub fn closed_at(offering: &OfferingEntry, now: Timestamp) -> Option<String> {
+    let details = offering.reservation.as_deref()?;
+    let time = |text: &str| text.parse::<Timestamp>().ok();
+    let (start, end) = (time(&details.start), time(&details.end));
+    if let Some(end) = end.filter(|end| *end <= now) {
+        return Some(format!("it ended at {end}"));
+    }
+    if let Some(start) = start.filter(|start| *start > now) {
+        return Some(format!("it begins at {start}"));
+    }
+    let has_begun = start.is_some() && details.state == "scheduled";
+    if !has_begun && !["", "active"].contains(&details.state.as_str()) {
+        return Some(format!("it is {}", details.state));
+    }
+    let is_block = offering.single_value(RESERVATION_TYPE) == Some(CAPACITY_BLOCK);
+    let closes = end.filter(|end| is_block && end.duration_since(now) <= BLOCK_CLOSES);
+    closes.map(|end| format!("it ends at {end}, and a capacity block takes no more instances 40 minutes before"))
 }
 
 // === impl Skipped ===

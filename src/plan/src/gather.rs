@@ -9,8 +9,10 @@ use berth_catalogue::Catalogue;
 use berth_cloudprovider_aws::NodeClass;
 use berth_convert::{Builder, ConvertError, Converted, Problem};
 use berth_manifests::{ManifestError, Object, Source, Summary};
+use jiff::Timestamp;
 
 use crate::applied::Applied;
+use crate::closed::without_closed;
 use crate::disrupt::Live;
 use crate::{Options, PlanError, repack, skipped};
 
@@ -62,6 +64,8 @@ pub(crate) struct Gatherer {
     replicas: BTreeMap<String, u32>,
     replicas_before: BTreeMap<String, u32>,
     has_static: bool,
+    /// The time of the plan.
+    now: Option<Timestamp>,
 }
 
 /// The node classes that decide what their NodePools may launch.
@@ -99,6 +103,7 @@ impl Gatherer {
             replicas: BTreeMap::new(),
             replicas_before: BTreeMap::new(),
             has_static: options.gates.static_capacity,
+            now: options.now,
         }
     }
 
@@ -219,6 +224,11 @@ impl Gatherer {
 
     pub(crate) fn set_catalogue(&mut self, catalogue: Catalogue) -> Result<(), PlanError> {
         let start = Instant::now();
+        let (catalogue, note) = match self.now {
+            Some(now) => without_closed(catalogue, now),
+            None => (catalogue, None),
+        };
+        self.notes.extend(note);
         for builder in self.builders() {
             builder.set_catalogue(&catalogue)?;
         }

@@ -16,6 +16,7 @@
 //! ```
 
 mod applied;
+mod closed;
 mod compare;
 mod decimal;
 mod disrupt;
