@@ -53,6 +53,7 @@ impl Builder {
             owner: None,
             is_gone: matches!(phase, Some("Succeeded" | "Failed")),
             is_terminating: object.is_terminating,
+            is_overdue: self.options.now.is_some_and(|now| is_overdue(metadata, now)),
             started: nanoseconds(object.started),
             created: nanoseconds(object.created),
             standing: None,
@@ -213,6 +214,13 @@ pub(crate) fn add_ask(metadata: &ObjectMeta, draft: &mut Draft, cluster: &mut Cl
         draft.spec.refusal.get_or_insert(Refusal(NO_RESERVATION.to_owned()));
     }
     Ok(())
+}
+
+/// Whether a pod is being deleted and its grace period was over before this time.
+fn is_overdue(metadata: &ObjectMeta, now: Timestamp) -> bool {
+    let (time, grace) = (metadata.deletion_timestamp.as_ref(), metadata.deletion_grace_period_seconds);
+    let ends = time.zip(grace).map(|(time, grace)| time.0.as_second().saturating_add(grace));
+    ends.is_some_and(|end| end < now.as_second())
 }
 
 fn nanoseconds(time: Option<Timestamp>) -> i64 {

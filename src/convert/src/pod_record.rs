@@ -26,6 +26,8 @@ pub(crate) struct PodRecord {
     pub(crate) is_gone: bool,
     /// Whether it is being deleted.
     pub(crate) is_terminating: bool,
+    /// Whether it is still being deleted though its grace period is over: its node may be lost.
+    pub(crate) is_overdue: bool,
     /// Whether it is a static pod's mirror, which no other node takes.
     pub(crate) is_static: bool,
     /// When it started, in nanoseconds since 1970; `i64::MAX` if it has not.

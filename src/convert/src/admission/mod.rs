@@ -182,10 +182,16 @@ impl Admission {
             return;
         }
         let mut counts: FxIndexMap<(Sym, u32), u32> = FxIndexMap::default();
+        let mut objects: FxIndexMap<Sym, u32> = FxIndexMap::default();
         for (pod, fate) in to.pods.iter().zip(&*to.fates) {
-            if *fate != Fate::Gone && !(pod.is_new() && *fate == Fate::Pending) {
+            if pod.is_gone || pod.is_overdue {
+                *objects.entry(pod.namespace).or_default() += 1;
+            } else if *fate != Fate::Gone && !(pod.is_new() && *fate == Fate::Pending) {
                 *counts.entry((pod.namespace, pod.draft)).or_default() += 1;
             }
+        }
+        for ((namespace, _), quota) in self.quotas.iter_mut().filter(|(_, quota)| !quota.is_counted) {
+            quota.take_objects(objects.get(namespace).copied().unwrap_or(0));
         }
         for ((namespace, draft), count) in counts {
             let Some(shape) = self.shape(draft, to.drafts) else { continue };

@@ -13,6 +13,11 @@ use crate::quantities::{Amounts, parse};
 /// Resources that a container must state where a quota counts them.
 const REQUIRED: [&str; 6] = ["cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"];
 
+/// Counts pods as the objects that they are, whatever becomes of them.
+const COUNT_PODS: &str = "count/pods";
+/// One, in nano-units.
+const WHOLE: i128 = 1_000_000_000;
+
 /// What a quota of a namespace allows.
 #[derive(Clone, Debug)]
 pub(crate) struct Quota {
@@ -46,7 +51,7 @@ impl Usage {
     fn get(&self, name: &str, cluster: &Cluster) -> Option<i128> {
         let amount = |amounts: &Amounts, name: &str| Some(amounts.get(id_of(name, cluster)?).unwrap_or(0));
         match name {
-            "pods" | "count/pods" => Some(1_000_000_000),
+            "pods" | COUNT_PODS => Some(WHOLE),
             "cpu" | "memory" | "ephemeral-storage" => amount(&self.requests, name),
             "requests.storage" => None,
             _ => match name.split_once('.') {
@@ -183,6 +188,13 @@ impl Quota {
         for (name, of_name) in self.counts.iter_mut().filter(|(_, of_name)| is_meant(of_name)) {
             let each = usage.get(name, cluster).unwrap_or(0);
             of_name.used = of_name.used.saturating_add(each.saturating_mul(i128::from(count)));
+        }
+    }
+
+    /// Takes so many pods that count as objects alone: those that have ended, and those that should be gone by now.
+    pub(super) fn take_objects(&mut self, count: u32) {
+        if let Some((_, used)) = self.counts.get_mut(COUNT_PODS).filter(|_| self.scopes.is_empty()) {
+            *used = used.saturating_add(WHOLE.saturating_mul(i128::from(count)));
         }
     }
 

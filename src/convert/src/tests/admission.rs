@@ -205,3 +205,29 @@ fn amounts_that_cannot_be_read_are_named() {
     let error = super::add(&mut builder, quota(json!({"pods": "-1"}), json!({}))).unwrap_err().to_string();
     assert!(error.contains("ResourceQuota default/quota") && error.contains("spec.hard[pods]"), "{error}");
 }
+
+#[rstest]
+#[case::ended(json!({"status": {"phase": "Succeeded"}}), json!({"pods": "5"}), 5)]
+#[case::ended_objects(json!({"status": {"phase": "Failed"}}), json!({"count/pods": "5"}), 3)]
+#[case::being_deleted(deleted("2026-03-02T00:00:20Z"), json!({"pods": "5"}), 3)]
+#[case::overdue(deleted("2026-03-01T20:00:00Z"), json!({"pods": "5"}), 5)]
+#[case::overdue_objects(deleted("2026-03-01T20:00:00Z"), json!({"count/pods": "5"}), 3)]
+fn pods_that_are_over_count_as_objects_alone(#[case] over: Value, #[case] hard: Value, #[case] expected: u32) {
+    let pod = |name: &str| {
+        with(mk_pod(name, json!({"nodeName": "n"})), with(json!({"metadata": {"uid": name}}), over.clone()))
+    };
+    let objects = [
+        mk_node("n", json!({})),
+        pod("a"),
+        pod("b"),
+        mk_workload("Deployment", "w", json!({"replicas": 10})),
+        quota(hard, json!({})),
+    ];
+    let cluster = super::convert_at("2026-03-02T00:00:00Z", objects).cluster;
+    let n: u32 = cluster.pending.iter().flat_map(|row| &row.members).map(berth_model::MemberRun::len).sum();
+    assert_eq!(n, expected);
+}
+
+fn deleted(at: &str) -> Value {
+    json!({"metadata": {"deletionTimestamp": at, "deletionGracePeriodSeconds": 30}})
+}
