@@ -35,7 +35,7 @@ pub(crate) struct InputArgs {
     kustomize: Vec<PathBuf>,
     #[command(flatten)]
     cluster: ClusterArgs,
-    /// How many replicas of workloads that a HorizontalPodAutoscaler scales: as many as they have (minReplicas at least),
+    /// How many replicas of workloads that a HorizontalPodAutoscaler scales: as many as they have (from minReplicas to maxReplicas),
     /// minReplicas, or maxReplicas
     #[arg(long, value_enum, default_value_t = ReplicasArg::Current)]
     replicas: ReplicasArg,

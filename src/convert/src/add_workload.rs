@@ -12,7 +12,7 @@ use crate::draft::Draft;
 use crate::maps::index;
 use crate::metadata::{name_of, namespace_of};
 use crate::rollout::are_placed_alike;
-use crate::workloads::{Rollout, Sheds, ToldBy, Workload, WorkloadKind, waits_for_terminating, wanted_by_job};
+use crate::workloads::{JobPods, Rollout, Sheds, ToldBy, Workload, WorkloadKind, waits_for_terminating, wanted_by_job};
 use crate::{Builder, ConvertError, Problem, pod, terms};
 
 /// Pods that are counted, in all: a class of alike pods counts them in 32 bits.
@@ -184,7 +184,8 @@ impl Builder {
             revision: None,
             waits_for_terminating: waits_for_terminating(object),
             count_path: "spec.parallelism",
-        })
+        })?;
+        self.set_job(WorkloadKind::Job, &object.metadata, JobPods::of(object))
     }
 
     /// A CronJob: one run of it, unless it has an unfinished Job in the input.
@@ -207,7 +208,15 @@ impl Builder {
             revision: None,
             waits_for_terminating: false,
             count_path: "spec.jobTemplate.spec.parallelism",
-        })
+        })?;
+        self.set_job(WorkloadKind::CronJob, &object.metadata, JobPods::of(&run))
+    }
+
+    fn set_job(&mut self, kind: WorkloadKind, metadata: &ObjectMeta, job: JobPods) -> Result<(), ConvertError> {
+        let symbols = &mut self.cluster.symbols;
+        let name = symbols.intern(name_of(kind.name(), metadata)?);
+        self.workloads.set_job((kind, symbols.intern(namespace_of(metadata)), name), job);
+        Ok(())
     }
 
     fn add_workload(&mut self, given: &Given<'_>) -> Result<(), ConvertError> {
@@ -232,6 +241,7 @@ impl Builder {
         if given.kind == WorkloadKind::DaemonSet {
             pod::tolerate_as_daemon(spec, &mut draft, &mut self.cluster);
         }
+        let node = pod::pin(spec, &mut draft, &mut self.cluster);
         self.check_count(given, &draft)
             .map_err(|problem| ConvertError::new(kind, full_name.as_str(), vec![problem.under(given.count_path)]))?;
         let labels = template.and_then(|template| template.labels.as_ref());
@@ -265,6 +275,8 @@ impl Builder {
             remakes_from: given.remakes_from,
             is_unmade: given.pause == Pause::BeforeAnything,
             rollout: Rollout::default(),
+            job: JobPods::default(),
+            node,
         };
         if self.is_change {
             self.roll_out(given, &mut workload);

@@ -10,7 +10,7 @@ use crate::workloads::{Autoscaler, WorkloadKind, Workloads};
 use crate::{Builder, ConvertError, Problem, Replicas};
 
 impl Builder {
-    /// A HorizontalPodAutoscaler: its workload is planned with `minReplicas` at least, or with what the options choose,
+    /// A HorizontalPodAutoscaler: its workload is planned with `minReplicas` at least and `maxReplicas` at most, or with what the options choose,
     /// unless it is scaled to nothing.
     pub fn add_horizontal_pod_autoscaler(&mut self, object: &HorizontalPodAutoscaler) -> Result<(), ConvertError> {
         let name = name_of("HorizontalPodAutoscaler", &object.metadata)?;
@@ -32,7 +32,8 @@ impl Builder {
         let symbols = &mut self.cluster.symbols;
         if let Some(kind) = WorkloadKind::from_name(&spec.scale_target_ref.kind) {
             let target = (kind, symbols.intern(namespace), symbols.intern(&spec.scale_target_ref.name));
-            let autoscaler = Autoscaler { target, replicas, which };
+            let most = u32::try_from(spec.max_replicas).unwrap_or(0).max(1);
+            let autoscaler = Autoscaler { target, replicas, most, which };
             let id = (symbols.intern(namespace), symbols.intern(name));
             if self.autoscalers.insert(id, autoscaler).is_some() {
                 self.warn_of_repeat("HorizontalPodAutoscaler", &format!("{namespace}/{name}"));
@@ -48,7 +49,7 @@ impl Builder {
     }
 }
 
-/// Raises what workloads want to what their autoscalers keep, and says so.
+/// Raises or lowers what workloads want to what their autoscalers keep, and says so.
 pub(crate) fn apply(
     autoscalers: &FxIndexMap<(Sym, Sym), Autoscaler>,
     workloads: &mut Workloads,
@@ -58,17 +59,16 @@ pub(crate) fn apply(
     for Autoscaler { target, which, .. } in autoscalers.values() {
         workloads.leave_count(*target, *which == Replicas::Current);
     }
-    for ((_, name), Autoscaler { target, replicas, which }) in autoscalers {
-        let before = match which {
-            Replicas::Current => workloads.raise(*target, *replicas),
-            Replicas::Min | Replicas::Max => workloads.scale(*target, *replicas),
+    for ((_, name), Autoscaler { target, replicas, most, which }) in autoscalers {
+        let changed = match which {
+            Replicas::Current => match workloads.raise(*target, *replicas) {
+                Some(before) => Some((before, replicas, "keeps at least")),
+                None => workloads.lower(*target, *most).map(|before| (before, most, "keeps at most")),
+            },
+            Replicas::Min => workloads.scale(*target, *replicas).map(|before| (before, replicas, "has minReplicas")),
+            Replicas::Max => workloads.scale(*target, *replicas).map(|before| (before, replicas, "has maxReplicas")),
         };
-        let Some(before) = before else { continue };
-        let keeps = match which {
-            Replicas::Current => "keeps at least",
-            Replicas::Min => "has minReplicas",
-            Replicas::Max => "has maxReplicas",
-        };
+        let Some((before, replicas, keeps)) = changed else { continue };
         let (kind, namespace, workload) = *target;
         let noun = if before == 1 { "replica" } else { "replicas" };
         let text = |sym| symbols.text(sym);

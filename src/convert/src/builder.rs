@@ -54,6 +54,8 @@ pub struct Builder {
     pub(crate) alike: memo::AllAlike,
     pub(crate) n_generated: u32,
     namespaces: FxIndexMap<Sym, Labels>,
+    /// Those that are being deleted.
+    pub(crate) terminating: FxIndexSet<Sym>,
     pub(crate) workloads: Workloads,
     pub(crate) selecting: Selecting,
     pub(crate) storage: Storage,
@@ -134,6 +136,7 @@ impl Builder {
             alike: memo::AllAlike::default(),
             n_generated: 0,
             namespaces: FxIndexMap::default(),
+            terminating: FxIndexSet::default(),
             workloads: Workloads::default(),
             selecting: Selecting::default(),
             storage: Storage::default(),
@@ -199,6 +202,12 @@ impl Builder {
         let labels = terms::labels_of(object.metadata.labels.as_ref(), symbols);
         let labels = Labels::new(labels.iter().chain([own]));
         self.namespaces.insert(name, labels);
+        let phase = object.status.as_ref().and_then(|status| status.phase.as_deref());
+        if object.metadata.deletion_timestamp.is_some() || phase == Some("Terminating") {
+            self.terminating.insert(name);
+        } else {
+            self.terminating.swap_remove(&name);
+        }
         Ok(())
     }
 

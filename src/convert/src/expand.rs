@@ -6,58 +6,99 @@ use berth_model::{Cluster, LabelsId, MemberKind, MemberRun, ResourceId, SpecId};
 use rustc_hash::FxHashSet;
 
 use crate::admission::Admitted;
+use crate::controller_labels::ControllerLabels;
 use crate::maps::FxIndexSet;
 use crate::ownership::{Ownership, Who};
 use crate::resolve::Resolver;
 use crate::workloads::{Children, Workload, WorkloadKind, Workloads};
 
-pub(crate) fn expand_workloads(
-    workloads: &Workloads,
-    (children, admitted): (&[Children], &Admitted),
-    resolver: &mut Resolver,
-    ownership: &mut Ownership,
-    cluster: &mut Cluster,
-    warnings: &mut FxIndexSet<String>,
-) {
-    let are_expanded = workloads.are_expanded();
-    for (at, ((workload, children), is_expanded)) in workloads.iter().zip(children).zip(are_expanded).enumerate() {
-        if !is_expanded {
-            continue;
+/// What pods of workloads are added to.
+pub(crate) struct Expanding<'a> {
+    pub(crate) labels: &'a ControllerLabels,
+    pub(crate) resolver: &'a mut Resolver,
+    pub(crate) ownership: &'a mut Ownership,
+    pub(crate) cluster: &'a mut Cluster,
+    pub(crate) warnings: &'a mut FxIndexSet<String>,
+}
+
+/// A workload whose pods are added, its name, and the index of the pod that has the number 0.
+#[derive(Clone, Copy)]
+struct Of<'a> {
+    workload: &'a Workload,
+    name: &'a str,
+    first: u32,
+}
+
+// === impl Expanding ===
+
+impl Expanding<'_> {
+    pub(crate) fn expand(&mut self, workloads: &Workloads, (children, admitted): (&[Children], &Admitted)) {
+        let are_expanded = workloads.are_expanded();
+        for (at, ((workload, children), is_expanded)) in workloads.iter().zip(children).zip(are_expanded).enumerate() {
+            if !is_expanded {
+                continue;
+            }
+            let name = self.cluster.symbols.text(workload.name).to_owned();
+            let (first, count) = if workload.kind == WorkloadKind::StatefulSet {
+                (workload.first, workload.wants)
+            } else {
+                (0, workload.wants.saturating_sub(children.count))
+            };
+            let all = first..first.saturating_add(count);
+            let ranges = without(all, &children.ordinals);
+            let wanted = ranges.iter().map(|range| range.end - range.start).fold(0_u32, u32::saturating_add);
+            let first = workload.job.first_index.map_or(0, |index| index.saturating_add(children.count));
+            self.add_ranges(Of { workload, name: &name, first }, ranges, admitted.of(at, wanted));
         }
-        let name = cluster.symbols.text(workload.name).to_owned();
-        let (first, count) = if workload.kind == WorkloadKind::StatefulSet {
-            (workload.first, workload.wants)
-        } else {
-            (0, workload.wants.saturating_sub(children.count))
-        };
-        let all = first..first.saturating_add(count);
-        let is_per_pod = resolver.is_per_pod(workload.draft);
-        let named = ownership.named_members(workload.namespace, &name, cluster);
-        let ranges = without(all, &children.ordinals);
-        let mut left = admitted.of(
-            at,
-            ranges
-                .iter()
-                .map(ExactSizeIterator::len)
-                .fold(0_u32, |sum, len| sum.saturating_add(u32::try_from(len).unwrap_or(u32::MAX))),
-        );
+    }
+
+    /// Adds the first so many of these numbers.
+    fn add_ranges(&mut self, of: Of<'_>, ranges: Vec<Range<u32>>, mut left: u32) {
+        let Of { workload, name, first } = of;
+        let is_per_pod = self.resolver.is_per_pod(workload.draft) || self.labels.is_per_pod(workload, self.cluster);
+        let mut named = self.ownership.named_members(workload.namespace, name, self.cluster);
+        named.append(&mut self.labels.numbers(workload, name, first, self.cluster));
         for range in ranges {
             let range = range.start..range.end.min(range.start.saturating_add(left));
             left = left.saturating_sub(range.end - range.start);
             if is_per_pod {
-                for number in range {
-                    add_one(workload, &name, number, resolver, ownership, cluster, warnings);
-                }
+                range.for_each(|number| self.add_one(of, number));
                 continue;
             }
             let mut next = range.start;
             for &number in named.range(range.clone()) {
-                add_range(workload, &name, next..number, resolver, ownership, cluster, warnings);
-                add_one(workload, &name, number, resolver, ownership, cluster, warnings);
+                self.add_range(of, next..number);
+                self.add_one(of, number);
                 next = number.saturating_add(1);
             }
-            add_range(workload, &name, next..range.end, resolver, ownership, cluster, warnings);
+            self.add_range(of, next..range.end);
         }
+    }
+
+    /// Adds pods that differ in nothing but their number.
+    fn add_range(&mut self, of: Of<'_>, numbers: Range<u32>) {
+        if numbers.is_empty() {
+            return;
+        }
+        let labels = self.labels.of_number(of.workload, (of.name, None), self.cluster);
+        self.add(of, of.name, labels, (numbers.start, numbers.end - numbers.start));
+    }
+
+    /// Adds the pod of one number, to the run that ends before it where they are alike.
+    fn add_one(&mut self, of: Of<'_>, number: u32) {
+        let index = number.saturating_add(of.first);
+        let labels = self.labels.of_number(of.workload, (of.name, Some(index)), self.cluster);
+        self.add(of, &format!("{}-{number}", of.name), labels, (number, 1));
+    }
+
+    /// Adds so many pods from a number on, all of which are as the one of this name.
+    fn add(&mut self, Of { workload, name, .. }: Of<'_>, pod: &str, labels: LabelsId, numbers: (u32, u32)) {
+        let &Workload { draft, namespace, references, .. } = workload;
+        let spec = self.resolver.pending(draft, namespace, pod, self.cluster, self.warnings);
+        let who = Who { namespace, name: pod, uid: None, labels, references };
+        let spec = self.ownership.spec_for(spec, who, self.cluster);
+        let labels = self.ownership.labels_for(who, self.cluster);
+        add_run(workload, name, (spec, labels), numbers, self.cluster);
     }
 }
 
@@ -74,49 +115,6 @@ fn without(all: Range<u32>, taken: &FxHashSet<u32>) -> Vec<Range<u32>> {
     left.push(next..all.end);
     left.retain(|range| !range.is_empty());
     left
-}
-
-/// Adds pods that differ in nothing but their number.
-fn add_range(
-    workload: &Workload,
-    name: &str,
-    numbers: Range<u32>,
-    resolver: &mut Resolver,
-    ownership: &mut Ownership,
-    cluster: &mut Cluster,
-    warnings: &mut FxIndexSet<String>,
-) {
-    if numbers.is_empty() {
-        return;
-    }
-    let spec = resolver.pending(workload.draft, workload.namespace, name, cluster, warnings);
-    let who = member(workload, name);
-    let spec = ownership.spec_for(spec, who, cluster);
-    let labels = ownership.labels_for(who, cluster);
-    add_run(workload, name, (spec, labels), (numbers.start, numbers.end - numbers.start), cluster);
-}
-
-/// Adds the pod of one number, to the run that ends before it where they are alike.
-fn add_one(
-    workload: &Workload,
-    name: &str,
-    number: u32,
-    resolver: &mut Resolver,
-    ownership: &mut Ownership,
-    cluster: &mut Cluster,
-    warnings: &mut FxIndexSet<String>,
-) {
-    let pod = format!("{name}-{number}");
-    let spec = resolver.pending(workload.draft, workload.namespace, &pod, cluster, warnings);
-    let who = member(workload, &pod);
-    let spec = ownership.spec_for(spec, who, cluster);
-    let labels = ownership.labels_for(who, cluster);
-    add_run(workload, name, (spec, labels), (number, 1), cluster);
-}
-
-fn member<'a>(workload: &Workload, name: &'a str) -> Who<'a> {
-    let &Workload { namespace, labels, references, .. } = workload;
-    Who { namespace, name, uid: None, labels, references }
 }
 
 fn add_run(

@@ -15,9 +15,10 @@ use crate::admission::Admitting;
 use crate::builder::{Builder, Converted};
 use crate::capacity::{Links, Site};
 use crate::claims::Storage;
+use crate::controller_labels::{ControllerLabels, Selectors};
 use crate::draft::{Draft, Drafts};
 use crate::existing::{self, ExistingNodes, Parts};
-use crate::expand::{expand_workloads, warn_of_empty_requests};
+use crate::expand::{Expanding, warn_of_empty_requests};
 use crate::fate::Fate;
 use crate::fates::{children, fates, operating};
 use crate::live::{ImageNames, Known, Live, Reservations, Rooms, Supplies};
@@ -33,7 +34,7 @@ use crate::resolve::Resolver;
 use crate::stand_ins::{add_reservations, sorted, valid_seconds};
 use crate::terms::node_key;
 use crate::workloads::{Owner, Workloads};
-use crate::{ConvertError, autoscalers, budgets, daemons, overlay, pool, rollout, units};
+use crate::{ConvertError, autoscalers, budgets, daemons, never_made, overlay, pool, rollout, units};
 
 /// Volumes are wanted of a class that nobody named.
 const NO_CLASS: &str =
@@ -72,6 +73,9 @@ impl Builder {
         let mut existing = ExistingNodes::new(nodes, claims, &links, &site, parts, &mut cluster, &mut warnings);
         sort_by_age(&mut self.pods, &cluster);
         let mut fates = fates(&self.pods, &self.owners, &self.workloads, &existing, self.expansion);
+        if self.expansion == Expansion::Workloads {
+            never_made::let_go(&self.terminating, (&self.pods, &mut fates), &cluster, &mut warnings);
+        }
         let given = rollout::Given {
             pods: &self.pods,
             owners: &self.owners,
@@ -81,6 +85,13 @@ impl Builder {
             now: self.options.now,
         };
         let ends_pods = rollout::end(&given, &mut fates, &mut self.admission, (&mut cluster, &mut warnings));
+        let mut controller_labels = ControllerLabels::default();
+        if self.expansion == Expansion::Workloads {
+            let selectors = Selectors { reservations: &self.reservations, selecting: &self.selecting };
+            controller_labels = ControllerLabels::asked(&self.drafts, &selectors, &mut cluster);
+            let given = (&self.pods[..], &self.owners, &self.drafts);
+            controller_labels.label_templates(&mut self.workloads, given, &mut cluster);
+        }
         let operating = operating(&mut self.pods, &mut fates, &self.drafts);
         let children = children(&self.pods, &fates, &self.owners, &self.workloads, &existing);
         let asking = (&mut self.pods[..], &mut fates[..], &mut self.workloads, &mut self.drafts);
@@ -127,7 +138,14 @@ impl Builder {
         );
         if self.expansion == Expansion::Workloads {
             let children = (&children[..], &admitted);
-            expand_workloads(&self.workloads, children, &mut resolver, &mut ownership, &mut cluster, &mut warnings);
+            Expanding {
+                labels: &controller_labels,
+                resolver: &mut resolver,
+                ownership: &mut ownership,
+                cluster: &mut cluster,
+                warnings: &mut warnings,
+            }
+            .expand(&self.workloads, children);
             warn_of_empty_requests(&cluster, &mut warnings);
         }
         put_running_last(&running, &mut cluster);
@@ -201,6 +219,9 @@ impl Builder {
             leave_out_unmade((&self.pods, &self.owners), workloads, cluster, warnings);
         }
         autoscalers::apply(&self.autoscalers, workloads, &cluster.symbols, warnings);
+        if self.expansion == Expansion::Workloads {
+            never_made::want_none((&self.terminating, &self.nodes), workloads, cluster, warnings);
+        }
     }
 }
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use berth_model::{
-    Cluster, Effect, HostPort, Images, PodSpec, PodTerm, Refusal, SpreadConstraint, Sym, Toleration,
-    TolerationOperator, Volumes,
+    Cluster, Effect, HostPort, Images, PodSpec, PodTerm, Refusal, Requirement, Requirements, SpreadConstraint, Sym,
+    Toleration, TolerationOperator, Volumes,
 };
 use k8s_openapi::api::core::v1 as core;
 
@@ -141,6 +141,28 @@ pub(crate) fn tolerate_as_daemon(spec: &core::PodSpec, draft: &mut Draft, cluste
     }
     draft.spec.tolerations.sort_unstable();
     draft.spec.tolerations.dedup();
+}
+
+/// Ties pods to the node that their spec names, if any: no scheduler looks at them, and kubelet asks for no more than that the
+/// node admits them and has room.
+pub(crate) fn pin(spec: &core::PodSpec, draft: &mut Draft, cluster: &mut Cluster) -> Option<Sym> {
+    let name = spec.node_name.as_deref().filter(|name| !name.is_empty())?;
+    let name = cluster.symbols.intern(name);
+    let (key, value) = (cluster.well_known.field_name, cluster.symbols.intern(""));
+    let PodSpec { required_terms, tolerations, spread, affinity, .. } = &mut draft.spec;
+    if required_terms.is_empty() {
+        required_terms.push(Requirements::new());
+    }
+    for term in required_terms {
+        term.add(key, Requirement::value(name), &cluster.symbols);
+    }
+    let effect = Some(Effect::NoSchedule);
+    tolerations.push(Toleration { key: None, operator: TolerationOperator::Exists, value, effect });
+    tolerations.sort_unstable();
+    tolerations.dedup();
+    spread.clear();
+    affinity.clear();
+    Some(name)
 }
 
 fn read_toleration(toleration: &core::Toleration, cluster: &mut Cluster) -> Result<Toleration, Problem> {

@@ -27,6 +27,8 @@ pub(crate) struct Autoscaler {
     /// Kind, namespace and name of the workload.
     pub(crate) target: (WorkloadKind, Sym, Sym),
     pub(crate) replicas: u32,
+    /// Its `maxReplicas`.
+    pub(crate) most: u32,
     /// Which number of the autoscaler's that is.
     pub(crate) which: Replicas,
 }
@@ -122,6 +124,19 @@ pub(crate) struct Workload {
     pub(crate) is_unmade: bool,
     /// Which of its pods a change ends.
     pub(crate) rollout: Rollout,
+    /// What its pods' labels tell of them, of a Job or CronJob.
+    pub(crate) job: JobPods,
+    /// The node that its template names: no scheduler looks at its pods.
+    pub(crate) node: Option<Sym>,
+}
+
+/// What a Job makes its pods known by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct JobPods {
+    /// Whether its author chose the selector, so that its pods are not labelled with its name and uid.
+    pub(crate) selects_by_hand: bool,
+    /// Of an Indexed one: the first index that has not completed, if they complete in order.
+    pub(crate) first_index: Option<u32>,
 }
 
 /// Workloads by kind, namespace and name, in order of the input until [`Workloads::sort`] is asked.
@@ -316,6 +331,12 @@ impl Workloads {
         Some(std::mem::replace(&mut workload.wants, least))
     }
 
+    /// Lowers what a workload wants, if it wants more; says how many it wanted.
+    pub(crate) fn lower(&mut self, id: (WorkloadKind, Sym, Sym), most: u32) -> Option<u32> {
+        let workload = self.list.get_mut(&id).filter(|workload| workload.wants > most)?;
+        Some(std::mem::replace(&mut workload.wants, most))
+    }
+
     /// An autoscaler says how many pods a workload has, beside a change of it: they go until it is asked, or stay where it
     /// is not. One that wants none is not scaled.
     pub(crate) fn leave_count(&mut self, id: (WorkloadKind, Sym, Sym), is_asked: bool) {
@@ -345,6 +366,20 @@ impl Workloads {
     pub(crate) fn set_draft(&mut self, index: usize, draft: u32) {
         if let Some((_, workload)) = self.list.get_index_mut(index) {
             workload.draft = draft;
+        }
+    }
+
+    /// Gives a workload's pods another label set.
+    pub(crate) fn set_labels(&mut self, index: usize, labels: LabelsId) {
+        if let Some((_, workload)) = self.list.get_index_mut(index) {
+            workload.labels = labels;
+        }
+    }
+
+    /// Says what a Job or CronJob makes its pods known by.
+    pub(crate) fn set_job(&mut self, id: (WorkloadKind, Sym, Sym), job: JobPods) {
+        if let Some(workload) = self.list.get_mut(&id) {
+            workload.job = job;
         }
     }
 
@@ -402,6 +437,20 @@ impl Workloads {
             }
         }
         expanded
+    }
+}
+
+// === impl JobPods ===
+
+impl JobPods {
+    pub(crate) fn of(job: &Job) -> Self {
+        let Some(spec) = &job.spec else { return JobPods::default() };
+        let succeeded = job.status.as_ref().and_then(|status| status.succeeded).unwrap_or(0);
+        let is_indexed = spec.completion_mode.as_deref() == Some("Indexed");
+        JobPods {
+            selects_by_hand: spec.manual_selector == Some(true),
+            first_index: is_indexed.then(|| u32::try_from(succeeded).unwrap_or(0)),
+        }
     }
 }
 

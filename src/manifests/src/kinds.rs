@@ -2,7 +2,7 @@
 
 use crate::error::Problem;
 use crate::nearest::distance;
-use crate::object::{KNOWN_KINDS, KnownKind};
+use crate::object::{KNOWN_KINDS, KnownKind, OLDER};
 use crate::path::shorten;
 
 /// Kinds of Kubernetes 1.35 and of its removed APIs that planning does not read, by group.
@@ -67,6 +67,9 @@ pub(crate) fn dispose(api_version: &str, kind: &str) -> Result<Disposition, Prob
     let known = KNOWN_KINDS.iter().find(|known| known.kind == kind);
     if let Some(known) = known.filter(|known| known.api_version == api_version) {
         return Ok(Disposition::Read(known));
+    }
+    if (OLDER.api_version, OLDER.kind) == (api_version, kind) {
+        return Ok(Disposition::Read(&OLDER));
     }
     let group = group_of(api_version);
     let passed_over = PASSED_OVER.iter().find(|(of, _)| *of == group);

@@ -91,6 +91,47 @@ macro_rules! objects {
     };
 }
 
+/// A kind that is read in an older version, too, which the API server serves beside today's.
+pub(crate) const OLDER: KnownKind = KnownKind {
+    api_version: "autoscaling/v1",
+    kind: "HorizontalPodAutoscaler",
+    parse: |value| {
+        Ok(typed::deserialize::<autoscaling::v1::HorizontalPodAutoscaler>(value)?.map(|object| today(object).into()))
+    },
+};
+
+/// The same autoscaler in today's version.
+fn today(object: autoscaling::v1::HorizontalPodAutoscaler) -> autoscaling::v2::HorizontalPodAutoscaler {
+    use autoscaling::v2::{
+        CrossVersionObjectReference, HorizontalPodAutoscaler, HorizontalPodAutoscalerSpec, MetricSpec, MetricTarget,
+        ResourceMetricSource,
+    };
+    let metric = |utilization| MetricSpec {
+        type_: "Resource".to_owned(),
+        resource: Some(ResourceMetricSource {
+            name: "cpu".to_owned(),
+            target: MetricTarget {
+                type_: "Utilization".to_owned(),
+                average_utilization: Some(utilization),
+                ..MetricTarget::default()
+            },
+        }),
+        ..MetricSpec::default()
+    };
+    let spec = object.spec.map(|spec| HorizontalPodAutoscalerSpec {
+        max_replicas: spec.max_replicas,
+        min_replicas: spec.min_replicas,
+        metrics: spec.target_cpu_utilization_percentage.map(|utilization| vec![metric(utilization)]),
+        scale_target_ref: CrossVersionObjectReference {
+            api_version: spec.scale_target_ref.api_version,
+            kind: spec.scale_target_ref.kind,
+            name: spec.scale_target_ref.name,
+        },
+        ..HorizontalPodAutoscalerSpec::default()
+    });
+    HorizontalPodAutoscaler { metadata: object.metadata, spec, status: None }
+}
+
 /// Every kind that is read, as (`apiVersion`, `kind`), those of one `apiVersion` together.
 pub fn known_kinds() -> impl Iterator<Item = (&'static str, &'static str)> {
     let mut kinds: Vec<_> = KNOWN_KINDS.iter().map(|known| (known.api_version, known.kind)).collect();

@@ -191,3 +191,19 @@ fn generated_names_are_the_same_in_every_run() {
     let text = pod("x").replace("name: x", "generateName: job-");
     assert_eq!(names(&format!("{text}---\n{text}")), ["job-1@1:1", "job-2@2:6"]);
 }
+
+#[test]
+fn an_autoscaler_of_v1_is_read_as_one_of_today() {
+    let text = "apiVersion: autoscaling/v1\nkind: HorizontalPodAutoscaler\nmetadata: {name: h}\nspec: {minReplicas: 4, maxReplicas: 9, \
+                targetCPUUtilizationPercentage: 70, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: w}}\n";
+    let mut seen = Vec::new();
+    let read = read_from("in", text.as_bytes(), &Options::default(), |_, object| {
+        seen.push(object);
+        Ok::<(), ManifestError>(())
+    });
+    read.unwrap();
+    let [Object::HorizontalPodAutoscaler(object)] = &seen[..] else { panic!("{seen:?}") };
+    let spec = object.spec.as_ref().unwrap();
+    assert_eq!((spec.min_replicas, spec.max_replicas, &*spec.scale_target_ref.name), (Some(4), 9, "w"));
+    assert_eq!(spec.metrics.as_ref().unwrap()[0].resource.as_ref().unwrap().target.average_utilization, Some(70));
+}

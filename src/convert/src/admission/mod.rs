@@ -190,7 +190,7 @@ impl Admission {
                 *counts.entry((pod.namespace, pod.draft)).or_default() += 1;
             }
         }
-        for ((namespace, _), quota) in self.quotas.iter_mut().filter(|(_, quota)| !quota.is_counted) {
+        for ((namespace, _), quota) in &mut self.quotas {
             quota.take_objects(objects.get(namespace).copied().unwrap_or(0));
         }
         for ((namespace, draft), count) in counts {

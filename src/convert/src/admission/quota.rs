@@ -193,8 +193,9 @@ impl Quota {
 
     /// Takes so many pods that count as objects alone: those that have ended, and those that should be gone by now.
     pub(super) fn take_objects(&mut self, count: u32) {
-        if let Some((_, used)) = self.counts.get_mut(COUNT_PODS).filter(|_| self.scopes.is_empty()) {
-            *used = used.saturating_add(WHOLE.saturating_mul(i128::from(count)));
+        let of_name = self.counts.get_mut(COUNT_PODS).filter(|of_name| !of_name.is_told && self.scopes.is_empty());
+        if let Some(of_name) = of_name {
+            of_name.used = of_name.used.saturating_add(WHOLE.saturating_mul(i128::from(count)));
         }
     }
 

@@ -22,6 +22,8 @@ fn web(replicas: i64) -> Value {
 #[case::one(Replicas::Current, 1, json!(4), "default/web-0..3",
     Some("Deployment default/web: has 1 replica, but HorizontalPodAutoscaler h keeps at least 4: planned with 4"))]
 #[case::more_are_there(Replicas::Current, 6, json!(4), "default/web-0..5", None)]
+#[case::more_than_may_be(Replicas::Current, 12, json!(4), "default/web-0..8",
+    Some("Deployment default/web: has 12 replicas, but HorizontalPodAutoscaler h keeps at most 9: planned with 9"))]
 #[case::one_unless_said(Replicas::Min, 6, json!(null), "default/web-0..0",
     Some("Deployment default/web: has 6 replicas, but HorizontalPodAutoscaler h has minReplicas 1: planned with 1"))]
 #[case::as_many_as_may_be(Replicas::Max, 2, json!(4), "default/web-0..8",

@@ -5,6 +5,7 @@
 mod admission;
 mod autoscalers;
 mod catalogue;
+mod controller_labels;
 mod in_flight;
 mod live;
 mod node_reservations;

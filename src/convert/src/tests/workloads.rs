@@ -201,3 +201,36 @@ fn a_daemon_set_that_is_not_given_is_overhead_of_new_nodes_as_its_newest_pod() {
     assert_eq!(converted.cluster.daemons.len(), 1);
     assert!(!converted.warnings.iter().any(|warning| warning.contains("DaemonSet")), "{:?}", converted.warnings);
 }
+
+fn going_namespace() -> Value {
+    mk("Namespace", "default", json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}))
+}
+
+#[test]
+fn nothing_is_created_in_a_namespace_that_is_being_deleted() {
+    let existing = with(super::mk_pod("there", json!({})), json!({"metadata": {"uid": "u"}}));
+    let objects =
+        [going_namespace(), mk_workload("Deployment", "w", json!({})), super::mk_pod("new", json!({})), existing];
+    let converted = convert(objects);
+    assert_eq!(pending(&converted.cluster), ["default/there"]);
+    for whose in ["Deployment default/w: its namespace is being deleted", "Pod default/new: would not be created"] {
+        assert!(converted.warnings.iter().any(|known| known.starts_with(whose)), "{:?}", converted.warnings);
+    }
+}
+
+#[rstest]
+#[case("Deployment")]
+#[case("Job")]
+#[case("StatefulSet")]
+fn nothing_is_launched_for_pods_that_are_bound_to_a_node_that_is_not_there(#[case] kind: &str) {
+    let workload = || mk_workload(kind, "w", json!({"template": {"spec": {"nodeName": "n"}}}));
+    let converted = convert([workload()]);
+    assert!(converted.cluster.pending.is_empty());
+    let told = format!("{kind} default/w: its template names the node n, which is not in the input");
+    assert!(converted.warnings.iter().any(|known| known.starts_with(&told)), "{:?}", converted.warnings);
+    // On a node that is there they are planned, and nowhere else.
+    let cluster = convert([workload(), super::mk_node("n", json!({}))]).cluster;
+    assert_eq!(pending(&cluster), ["default/w-0..0"]);
+    let term = super::first_spec(&cluster).required_terms[0].get(cluster.well_known.field_name).unwrap();
+    assert_eq!(term.single(), cluster.symbols.get("n"));
+}
