@@ -45,11 +45,11 @@ fn pods_have_the_labels_of_their_controller_that_somebody_asks_for(
     let size = if kind == "Job" { json!({"parallelism": 3}) } else { json!({"replicas": 3}) };
     let cluster = convert([mk_workload(kind, "w", size.clone()), asks(with_key(key))]).cluster;
     assert_eq!(values(&cluster, key), [(some(value), 3)]);
-    // Pods that nobody tells apart are alike.
-    let two = [mk_workload(kind, "w", size.clone()), mk_workload(kind, "v", size)];
-    let cluster =
-        convert(two.map(|object| with(object, json!({"spec": {"template": {"metadata": {"labels": {"app": "x"}}}}}))))
-            .cluster;
+    // Pods that nobody tells apart are alike. Default spreading tells them apart where their selectors differ.
+    let labels = json!({"app": "x"});
+    let shared = json!({"spec": {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}}}});
+    let two = ["v", "w"].map(|name| with(mk_workload(kind, name, size.clone()), shared.clone()));
+    let cluster = convert(two).cluster;
     assert_eq!(values(&cluster, key), [(None, 6)]);
 }
 
@@ -64,6 +64,18 @@ fn pods_of_a_stateful_set_have_the_name_and_ordinal_that_somebody_asks_for(#[cas
     let mut expected = [(some(value), 1), (some("other"), 999_999)];
     expected.sort();
     assert_eq!(found, expected);
+}
+
+#[rstest]
+#[case(asks(json!({"matchLabels": {"app": "w"}})))]
+#[case(asks(json!({"matchLabels": {"controller-revision-hash": "another"}})))]
+#[case(asks(json!({"matchLabels": {"statefulset.kubernetes.io/pod-name": "other-0"}})))]
+#[case(mk("Service", "s", json!({"spec": {"selector": {"app": "w"}}})))]
+fn pods_of_a_stateful_set_stay_one_class_where_nobody_selects_one_of_them(#[case] object: Value) {
+    let set = mk_workload("StatefulSet", "w", json!({"replicas": 10_000}));
+    let cluster = convert([set, object]).cluster;
+    let rows = values(&cluster, "app");
+    assert_eq!(rows, [(some("w"), 10_000)]);
 }
 
 #[test]

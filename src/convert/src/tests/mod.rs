@@ -50,6 +50,7 @@ pub(crate) fn add(builder: &mut Builder, object: Value) -> Result<(), ConvertErr
         "Job" => add_job,
         "CronJob" => add_cron_job,
         "PriorityClass" => add_priority_class,
+        "Service" => add_service,
         "StorageClass" => add_storage_class,
         "CSINode" => add_csi_node,
         "NodeResourceTopology" => add_node_resource_topology,
