@@ -16,7 +16,7 @@ use crate::maps::index;
 use crate::memo::Alike;
 use crate::metadata::{named, namespace_of};
 use crate::options::Expansion;
-use crate::pod_record::{PodParts, PodRecord};
+use crate::pod_record::{Deletion, PodParts, PodRecord};
 use crate::{ConvertError, Problem, ask, memo, operating, pod, resize, terms, units};
 
 /// Koordinator's reason where a pod asks for a Reservation and none matches.
@@ -52,8 +52,7 @@ impl Builder {
             nominated_node: None,
             owner: None,
             is_gone: matches!(phase, Some("Succeeded" | "Failed")),
-            is_terminating: object.is_terminating,
-            is_overdue: self.options.now.is_some_and(|now| is_overdue(metadata, now)),
+            deletion: object.is_terminating.then(|| deletion_at(self.options.now, metadata)),
             started: nanoseconds(object.started),
             created: nanoseconds(object.created),
             standing: None,
@@ -216,11 +215,14 @@ pub(crate) fn add_ask(metadata: &ObjectMeta, draft: &mut Draft, cluster: &mut Cl
     Ok(())
 }
 
-/// Whether a pod is being deleted and its grace period was over before this time.
-fn is_overdue(metadata: &ObjectMeta, now: Timestamp) -> bool {
+/// How far the deletion of a pod that is being deleted has come by a time.
+fn deletion_at(now: Option<Timestamp>, metadata: &ObjectMeta) -> Deletion {
     let (time, grace) = (metadata.deletion_timestamp.as_ref(), metadata.deletion_grace_period_seconds);
     let ends = time.zip(grace).map(|(time, grace)| time.0.as_second().saturating_add(grace));
-    ends.is_some_and(|end| end < now.as_second())
+    match ends.zip(now) {
+        Some((end, now)) if end < now.as_second() => Deletion::Overdue,
+        _ => Deletion::Begun,
+    }
 }
 
 fn nanoseconds(time: Option<Timestamp>) -> i64 {

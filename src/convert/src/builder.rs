@@ -54,7 +54,7 @@ pub struct Builder {
     pub(crate) alike: memo::AllAlike,
     pub(crate) n_generated: u32,
     namespaces: FxIndexMap<Sym, Labels>,
-    /// Those that are being deleted.
+    /// Those that are being deleted, where pods are planned for workloads.
     pub(crate) terminating: FxIndexSet<Sym>,
     pub(crate) workloads: Workloads,
     pub(crate) selecting: Selecting,
@@ -203,7 +203,8 @@ impl Builder {
         let labels = Labels::new(labels.iter().chain([own]));
         self.namespaces.insert(name, labels);
         let phase = object.status.as_ref().and_then(|status| status.phase.as_deref());
-        if object.metadata.deletion_timestamp.is_some() || phase == Some("Terminating") {
+        let is_terminating = object.metadata.deletion_timestamp.is_some() || phase == Some("Terminating");
+        if is_terminating && self.expansion == Expansion::Workloads {
             self.terminating.insert(name);
         } else {
             self.terminating.swap_remove(&name);

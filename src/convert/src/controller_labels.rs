@@ -3,11 +3,14 @@
 
 use std::collections::BTreeSet;
 
-use berth_model::{Cluster, Labels, LabelsId, PodSpec, PodTerm, ReservationOwner, Selector, Sym, Symbols};
+use berth_model::{
+    Cluster, Labels, LabelsId, PodSpec, PodTerm, Requirements, ReservationOwner, Selector, Sym, Symbols,
+};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::draft::Drafts;
 use crate::maps::{FxIndexMap, FxIndexSet};
+use crate::options::Expansion;
 use crate::pod_record::PodRecord;
 use crate::reservation::ReservationRecord;
 use crate::rollout::are_placed_alike;
@@ -50,8 +53,24 @@ pub(crate) struct Selectors<'a> {
 // === impl ControllerLabels ===
 
 impl ControllerLabels {
-    /// Looks at all that selects pods.
-    pub(crate) fn asked(drafts: &Drafts, selectors: &Selectors<'_>, cluster: &mut Cluster) -> Self {
+    /// Looks at all that selects pods, and gives workloads the labels that all their pods have in common.
+    pub(crate) fn of(
+        expansion: Expansion,
+        selectors: &Selectors<'_>,
+        workloads: &mut Workloads,
+        given: (&[PodRecord], &FxIndexSet<Owner>, &Drafts),
+        cluster: &mut Cluster,
+    ) -> Self {
+        // Pods that exist have their labels.
+        if expansion == Expansion::PodsThatExist {
+            return ControllerLabels::default();
+        }
+        let labels = Self::asked(given.2, selectors, cluster);
+        labels.label_templates(workloads, given, cluster);
+        labels
+    }
+
+    fn asked(drafts: &Drafts, selectors: &Selectors<'_>, cluster: &mut Cluster) -> Self {
         let names = [TEMPLATE_HASH, REVISION_HASH, POD_NAME, POD_INDEX, COMPLETION_INDEX];
         let names = names.into_iter().chain(JOB_NAMES).chain(JOB_UIDS);
         let known: FxHashSet<Sym> = names.filter_map(|name| cluster.symbols.get(name)).collect();
@@ -67,7 +86,9 @@ impl ControllerLabels {
         }
         let owners = selectors.reservations.values().flat_map(|record| record.reservation.owners.iter().flatten());
         for ReservationOwner { selector, .. } in owners {
-            selector.iter().for_each(|selector| labels.ask(selector));
+            if let Some(selector) = selector {
+                labels.ask(selector);
+            }
         }
         let services = selectors.selecting.services.values();
         let controllers = selectors.selecting.controllers.values();
@@ -87,16 +108,20 @@ impl ControllerLabels {
         for term in spec.affinity.iter().chain(&spec.anti_affinity).chain(preferred) {
             let PodTerm { selector, match_label_keys, mismatch_label_keys, .. } = term;
             self.ask(selector);
-            match_label_keys.iter().chain(mismatch_label_keys).for_each(|key| self.ask_own(*key));
+            for key in match_label_keys.iter().chain(mismatch_label_keys) {
+                self.ask_own(*key);
+            }
         }
         for constraint in &spec.spread {
             self.ask(&constraint.selector);
-            constraint.match_label_keys.iter().for_each(|key| self.ask_own(*key));
+            for key in &constraint.match_label_keys {
+                self.ask_own(*key);
+            }
         }
     }
 
     fn ask(&mut self, selector: &Selector) {
-        for (key, requirement) in selector.requirements.iter().flat_map(|requirements| requirements.iter()) {
+        for (key, requirement) in selector.requirements.iter().flat_map(Requirements::iter) {
             let values = self.asked.entry(key).or_default();
             values.named.extend(requirement.to_operators().into_iter().flat_map(|(_, _, values)| values));
         }
@@ -110,9 +135,9 @@ impl ControllerLabels {
         symbols.get(key).is_some_and(|key| self.asked.contains_key(&key))
     }
 
-    /// Gives workloads the labels that all their pods have in common. New pods of a Deployment or StatefulSet have the hash of
+    /// New pods of a Deployment or StatefulSet have the hash of
     /// those that run of the same template, where there are some.
-    pub(crate) fn label_templates(
+    fn label_templates(
         &self,
         workloads: &mut Workloads,
         (pods, owners, drafts): (&[PodRecord], &FxIndexSet<Owner>, &Drafts),
@@ -164,7 +189,7 @@ impl ControllerLabels {
             let key = cluster.symbols.get(key);
             key.and_then(|key| self.asked.get(&key)).is_some_and(|values| values.own)
         };
-        workload.wants <= MOST_PER_POD && keys_by_number(workload).iter().any(|key| is_own(key))
+        workload.wants <= MOST_PER_POD && keys_by_number(workload).iter().any(is_own)
     }
 
     /// The numbers of the pods of a workload that somebody selects by their own labels; the first pod of a Job to come has

@@ -138,7 +138,7 @@ fn add_running(
     warnings: &mut FxIndexSet<String>,
 ) {
     let mut newest: FxIndexMap<String, &PodRecord> = FxIndexMap::default();
-    for pod in pods.iter().filter(|pod| pod.node.is_some() && !pod.is_gone && !pod.is_terminating) {
+    for pod in pods.iter().filter(|pod| pod.node.is_some() && !pod.is_gone && !pod.is_terminating()) {
         let Some(owner) = pod.owner.and_then(|owner| owners.get_index(owner as usize)) else { continue };
         if owner.kind != OwnerKind::Workload(WorkloadKind::DaemonSet) || workloads.root(owner).is_some() {
             continue;
@@ -190,7 +190,7 @@ pub(crate) fn waiting(
 ) -> FxHashMap<(usize, Sym), Arc<str>> {
     let mut waiting = FxHashMap::default();
     let known = pods.iter().zip(fates);
-    for (pod, _) in known.filter(|(pod, fate)| **fate == Fate::Gone && pod.node.is_none() && !pod.is_terminating) {
+    for (pod, _) in known.filter(|(pod, fate)| **fate == Fate::Gone && pod.node.is_none() && !pod.is_terminating()) {
         let owner = pod.owner.and_then(|owner| owners.get_index(owner as usize));
         let daemon = owner.and_then(|owner| positions.get(&workloads.root(owner)?));
         let Some((daemon, draft)) = daemon.zip(resolver.draft(pod.draft)) else { continue };

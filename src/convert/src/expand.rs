@@ -14,11 +14,11 @@ use crate::workloads::{Children, Workload, WorkloadKind, Workloads};
 
 /// What pods of workloads are added to.
 pub(crate) struct Expanding<'a> {
-    pub(crate) labels: &'a ControllerLabels,
-    pub(crate) resolver: &'a mut Resolver,
-    pub(crate) ownership: &'a mut Ownership,
-    pub(crate) cluster: &'a mut Cluster,
-    pub(crate) warnings: &'a mut FxIndexSet<String>,
+    labels: &'a ControllerLabels,
+    resolver: &'a mut Resolver,
+    ownership: &'a mut Ownership,
+    cluster: &'a mut Cluster,
+    warnings: &'a mut FxIndexSet<String>,
 }
 
 /// A workload whose pods are added, its name, and the index of the pod that has the number 0.
@@ -31,8 +31,17 @@ struct Of<'a> {
 
 // === impl Expanding ===
 
-impl Expanding<'_> {
-    pub(crate) fn expand(&mut self, workloads: &Workloads, (children, admitted): (&[Children], &Admitted)) {
+impl<'a> Expanding<'a> {
+    pub(crate) fn new(
+        (labels, resolver, ownership): (&'a ControllerLabels, &'a mut Resolver, &'a mut Ownership),
+        cluster: &'a mut Cluster,
+        warnings: &'a mut FxIndexSet<String>,
+    ) -> Self {
+        Expanding { labels, resolver, ownership, cluster, warnings }
+    }
+
+    /// Adds the pods that workloads want beside those that they have.
+    pub(crate) fn expand(mut self, workloads: &Workloads, (children, admitted): (&[Children], &Admitted)) {
         let are_expanded = workloads.are_expanded();
         for (at, ((workload, children), is_expanded)) in workloads.iter().zip(children).zip(are_expanded).enumerate() {
             if !is_expanded {
@@ -50,6 +59,7 @@ impl Expanding<'_> {
             let first = workload.job.first_index.map_or(0, |index| index.saturating_add(children.count));
             self.add_ranges(Of { workload, name: &name, first }, ranges, admitted.of(at, wanted));
         }
+        warn_of_empty_requests(self.cluster, self.warnings);
     }
 
     /// Adds the first so many of these numbers.
@@ -138,7 +148,7 @@ fn add_run(
 }
 
 /// Pods that request neither CPU nor memory cost a plan nothing, and their nodes much.
-pub(crate) fn warn_of_empty_requests(cluster: &Cluster, warnings: &mut FxIndexSet<String>) {
+fn warn_of_empty_requests(cluster: &Cluster, warnings: &mut FxIndexSet<String>) {
     let (mut count, mut first) = (0_u64, None);
     for row in cluster.pending.iter().filter(|row| row.kind == MemberKind::Pod) {
         let Some(spec) = cluster.spec(row.spec) else { continue };

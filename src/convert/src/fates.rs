@@ -25,7 +25,7 @@ pub(crate) fn fates(
             return Fate::Gone;
         }
         let Some(node) = pod.node else {
-            if pod.is_terminating {
+            if pod.is_terminating() {
                 return Fate::Gone;
             }
             // A DaemonSet of the input has its room on the nodes counted already.
@@ -38,7 +38,8 @@ pub(crate) fn fates(
         }
         // The others were made anew already where they are being deleted.
         let comes_after = kind == Some(OwnerKind::Workload(WorkloadKind::StatefulSet));
-        let stays = is_daemon || pod.is_static || kind == Some(OwnerKind::Node) || (pod.is_terminating && !comes_after);
+        let stays =
+            is_daemon || pod.is_static || kind == Some(OwnerKind::Node) || (pod.is_terminating() && !comes_after);
         if existing.is_deleting(node) && !stays { Fate::Pending } else { Fate::Elsewhere }
     };
     pods.iter().map(fate).collect()
@@ -72,7 +73,7 @@ pub(crate) fn children(
     for (pod, fate) in pods.iter().zip(fates) {
         let root = pod.owner.and_then(|owner| roots.get(owner as usize).copied().flatten());
         let Some(root) = root.filter(|_| *fate != Fate::Gone) else { continue };
-        if pod.is_terminating && !waits_for(workloads, root, *fate, existing) {
+        if pod.is_terminating() && !waits_for(workloads, root, *fate, existing) {
             continue;
         }
         if let Some(children) = children.get_mut(root) {

@@ -18,7 +18,7 @@ use crate::claims::Storage;
 use crate::controller_labels::{ControllerLabels, Selectors};
 use crate::draft::{Draft, Drafts};
 use crate::existing::{self, ExistingNodes, Parts};
-use crate::expand::{Expanding, warn_of_empty_requests};
+use crate::expand::Expanding;
 use crate::fate::Fate;
 use crate::fates::{children, fates, operating};
 use crate::live::{ImageNames, Known, Live, Reservations, Rooms, Supplies};
@@ -73,9 +73,7 @@ impl Builder {
         let mut existing = ExistingNodes::new(nodes, claims, &links, &site, parts, &mut cluster, &mut warnings);
         sort_by_age(&mut self.pods, &cluster);
         let mut fates = fates(&self.pods, &self.owners, &self.workloads, &existing, self.expansion);
-        if self.expansion == Expansion::Workloads {
-            never_made::let_go(&self.terminating, (&self.pods, &mut fates), &cluster, &mut warnings);
-        }
+        never_made::let_go(&self.terminating, (&self.pods, &mut fates), &cluster, &mut warnings);
         let given = rollout::Given {
             pods: &self.pods,
             owners: &self.owners,
@@ -85,13 +83,10 @@ impl Builder {
             now: self.options.now,
         };
         let ends_pods = rollout::end(&given, &mut fates, &mut self.admission, (&mut cluster, &mut warnings));
-        let mut controller_labels = ControllerLabels::default();
-        if self.expansion == Expansion::Workloads {
-            let selectors = Selectors { reservations: &self.reservations, selecting: &self.selecting };
-            controller_labels = ControllerLabels::asked(&self.drafts, &selectors, &mut cluster);
-            let given = (&self.pods[..], &self.owners, &self.drafts);
-            controller_labels.label_templates(&mut self.workloads, given, &mut cluster);
-        }
+        let selectors = Selectors { reservations: &self.reservations, selecting: &self.selecting };
+        let given = (&self.pods[..], &self.owners, &self.drafts);
+        let controller_labels =
+            ControllerLabels::of(self.expansion, &selectors, &mut self.workloads, given, &mut cluster);
         let operating = operating(&mut self.pods, &mut fates, &self.drafts);
         let children = children(&self.pods, &fates, &self.owners, &self.workloads, &existing);
         let asking = (&mut self.pods[..], &mut fates[..], &mut self.workloads, &mut self.drafts);
@@ -114,11 +109,9 @@ impl Builder {
         let mut ownership = Ownership::new(self.references, self.selecting, &cluster);
         let who = (&self.owners, &self.workloads, &daemons);
         let exist = if self.expansion == Expansion::PodsThatExist { &self.pods[..] } else { &[] };
-        let known = exist.iter().zip(&fates);
-        let known: Vec<Known> = known.map(|(pod, fate)| Known::of(pod, *fate, &resolver, who, &mut cluster)).collect();
+        let known = known_pods((exist, &fates), &resolver, who, &mut cluster);
         let waiting = daemons::waiting(&self.pods, &fates, who, &resolver, &cluster);
         let running = running_elsewhere(&self.pods, &fates);
-        let pods = self.pods.into_iter().zip(fates);
         let daemon_of = |owner: u32| {
             let owner = self.owners.get_index(owner as usize)?;
             daemons.get(&self.workloads.root(owner)?).copied()
@@ -128,7 +121,7 @@ impl Builder {
             existing.hold(id, record);
         }
         let places = place_pods(
-            pods,
+            self.pods.into_iter().zip(fates),
             (daemon_of, kind_of),
             &mut existing,
             &mut resolver,
@@ -137,16 +130,8 @@ impl Builder {
             &mut warnings,
         );
         if self.expansion == Expansion::Workloads {
-            let children = (&children[..], &admitted);
-            Expanding {
-                labels: &controller_labels,
-                resolver: &mut resolver,
-                ownership: &mut ownership,
-                cluster: &mut cluster,
-                warnings: &mut warnings,
-            }
-            .expand(&self.workloads, children);
-            warn_of_empty_requests(&cluster, &mut warnings);
+            let makers = (&controller_labels, &mut resolver, &mut ownership);
+            Expanding::new(makers, &mut cluster, &mut warnings).expand(&self.workloads, (&children, &admitted));
         }
         put_running_last(&running, &mut cluster);
         existing.settle_holdings(&reservations);
@@ -227,6 +212,16 @@ impl Builder {
 
 fn startup_taints_of(pools: &FxIndexMap<Sym, PoolRecord>) -> FxHashMap<Sym, Vec<Taint>> {
     pools.iter().map(|(name, record)| (*name, record.startup_taints.clone())).collect()
+}
+
+/// What is to be known of pods that exist.
+fn known_pods(
+    (pods, fates): (&[PodRecord], &[Fate]),
+    resolver: &Resolver,
+    who: (&FxIndexSet<Owner>, &Workloads, &FxHashMap<usize, usize>),
+    cluster: &mut Cluster,
+) -> Vec<Known> {
+    pods.iter().zip(fates).map(|(pod, fate)| Known::of(pod, *fate, resolver, who, cluster)).collect()
 }
 
 /// The pods that run yet on nodes that go away.

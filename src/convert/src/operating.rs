@@ -63,7 +63,7 @@ fn is_ready(status: Option<&PodStatus>) -> bool {
 /// What the pod holds, as that of any Reservation.
 pub(crate) fn held(pod: &PodRecord, mut reservation: Reservation, draft: &Draft) -> ReservationRecord {
     reservation.allocatable = draft.spec.requests.clone();
-    reservation.is_terminating = pod.is_terminating;
+    reservation.is_terminating = pod.is_terminating();
     reservation.allocatable.set(ResourceId::PODS, 0);
     ReservationRecord {
         reservation,

@@ -70,8 +70,9 @@ pub(crate) fn place_pods(
                     let owned_by = ownership.pre_allocating(who, cluster);
                     PreAllocatable { owned_by, priority: pod.pre_allocatable }
                 };
+                let stage = if pod.is_terminating() { PodStage::Terminating } else { PodStage::Bound };
                 let is_replaced = !pod.is_static
-                    && !pod.is_terminating
+                    && !pod.is_terminating()
                     && pod.owner.and_then(&kind_of).is_some_and(OwnerKind::replaces);
                 let replaced_by = is_replaced.then(|| {
                     let spec = resolver.pending(pod.draft, pod.namespace, &pod.name, cluster, warnings);
@@ -84,7 +85,7 @@ pub(crate) fn place_pods(
                     name: pod.name,
                     spec,
                     labels,
-                    stage: if pod.is_terminating { PodStage::Terminating } else { PodStage::Bound },
+                    stage,
                     started: pod.started,
                     draws_from: existing.drawn_from(position, pod.draws_from, cluster),
                     candidate: (candidate != PreAllocatable::default()).then(|| Box::new(candidate)),

@@ -25,9 +25,7 @@ pub(crate) struct PodRecord {
     /// Whether it has ended.
     pub(crate) is_gone: bool,
     /// Whether it is being deleted.
-    pub(crate) is_terminating: bool,
-    /// Whether it is still being deleted though its grace period is over: its node may be lost.
-    pub(crate) is_overdue: bool,
+    pub(crate) deletion: Option<Deletion>,
     /// Whether it is a static pod's mirror, which no other node takes.
     pub(crate) is_static: bool,
     /// When it started, in nanoseconds since 1970; `i64::MAX` if it has not.
@@ -50,7 +48,19 @@ pub(crate) struct PodRecord {
     pub(crate) operating: Option<Box<Held>>,
 }
 
+/// How far the deletion of a pod has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Deletion {
+    Begun,
+    /// Its grace period is over, and it is still there: its node may be lost.
+    Overdue,
+}
+
 impl PodRecord {
+    pub(crate) fn is_terminating(&self) -> bool {
+        self.deletion.is_some()
+    }
+
     /// Whether no API server knows it yet.
     pub(crate) fn is_new(&self) -> bool {
         self.uid.is_none() && self.node.is_none() && self.created == i64::MAX

@@ -60,7 +60,7 @@ pub(crate) fn end(
     let mut members: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for (at, (pod, fate)) in pods.iter().zip(&*fates).enumerate() {
         let root = pod.owner.and_then(|owner| roots.get(owner as usize).copied().flatten());
-        if let Some(root) = root.filter(|_| *fate != Fate::Gone && !pod.is_terminating) {
+        if let Some(root) = root.filter(|_| *fate != Fate::Gone && !pod.is_terminating()) {
             members.entry(root).or_default().push(at);
         }
     }

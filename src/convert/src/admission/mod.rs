@@ -16,7 +16,7 @@ use crate::draft::Drafts;
 use crate::fate::Fate;
 use crate::maps::{FxIndexMap, FxIndexSet, index};
 use crate::options::Expansion;
-use crate::pod_record::PodRecord;
+use crate::pod_record::{Deletion, PodRecord};
 use crate::quantities::beyond_limit;
 use crate::workloads::{Children, Workload, WorkloadKind, Workloads};
 
@@ -184,7 +184,7 @@ impl Admission {
         let mut counts: FxIndexMap<(Sym, u32), u32> = FxIndexMap::default();
         let mut objects: FxIndexMap<Sym, u32> = FxIndexMap::default();
         for (pod, fate) in to.pods.iter().zip(&*to.fates) {
-            if pod.is_gone || pod.is_overdue {
+            if pod.is_gone || pod.deletion == Some(Deletion::Overdue) {
                 *objects.entry(pod.namespace).or_default() += 1;
             } else if *fate != Fate::Gone && !(pod.is_new() && *fate == Fate::Pending) {
                 *counts.entry((pod.namespace, pod.draft)).or_default() += 1;

@@ -26,10 +26,6 @@ fn values(cluster: &Cluster, key: &str) -> Vec<(Option<String>, u32)> {
     rows.map(|row| (value(row.labels), row.members.iter().map(berth_model::MemberRun::len).sum())).collect()
 }
 
-fn some(value: &str) -> Option<String> {
-    Some(value.to_owned())
-}
-
 #[rstest]
 #[case("Job", "job-name", "w")]
 #[case("Job", "batch.kubernetes.io/job-name", "w")]
@@ -44,7 +40,7 @@ fn pods_have_the_labels_of_their_controller_that_somebody_asks_for(
 ) {
     let size = if kind == "Job" { json!({"parallelism": 3}) } else { json!({"replicas": 3}) };
     let cluster = convert([mk_workload(kind, "w", size.clone()), asks(with_key(key))]).cluster;
-    assert_eq!(values(&cluster, key), [(some(value), 3)]);
+    assert_eq!(values(&cluster, key), [(Some(value.to_owned()), 3)]);
     // Pods that nobody tells apart are alike. Default spreading tells them apart where their selectors differ.
     let labels = json!({"app": "x"});
     let shared = json!({"spec": {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}}}});
@@ -61,7 +57,7 @@ fn pods_of_a_stateful_set_have_the_name_and_ordinal_that_somebody_asks_for(#[cas
     let cluster = convert([set(), asks(json!({"matchLabels": {key: value}}))]).cluster;
     let mut found = values(&cluster, key);
     found.sort();
-    let mut expected = [(some(value), 1), (some("other"), 999_999)];
+    let mut expected = [(Some(value.to_owned()), 1), (Some("other".to_owned()), 999_999)];
     expected.sort();
     assert_eq!(found, expected);
 }
@@ -75,7 +71,7 @@ fn pods_of_a_stateful_set_stay_one_class_where_nobody_selects_one_of_them(#[case
     let set = mk_workload("StatefulSet", "w", json!({"replicas": 10_000}));
     let cluster = convert([set, object]).cluster;
     let rows = values(&cluster, "app");
-    assert_eq!(rows, [(some("w"), 10_000)]);
+    assert_eq!(rows, [(Some("w".to_owned()), 10_000)]);
 }
 
 #[test]
@@ -87,7 +83,7 @@ fn each_pod_is_told_apart_where_it_asks_for_its_own_index() {
         "template": {"spec": {"topologySpreadConstraints": spread}}});
     let job = with(mk_workload("Job", "w", spec), json!({"status": {"succeeded": 1}}));
     let cluster = convert([job]).cluster;
-    assert_eq!(values(&cluster, key), [(some("1"), 1), (some("2"), 1)]);
+    assert_eq!(values(&cluster, key), [(Some("1".to_owned()), 1), (Some("2".to_owned()), 1)]);
 }
 
 #[test]
@@ -123,5 +119,5 @@ fn a_new_pod_has_the_template_hash_of_those_that_run() {
         pod("old", "2026-01-01T00:00:00Z"),
         asks(with_key("pod-template-hash")),
     ];
-    assert_eq!(values(&convert(objects).cluster, "pod-template-hash"), [(some("new"), 1)]);
+    assert_eq!(values(&convert(objects).cluster, "pod-template-hash"), [(Some("new".to_owned()), 1)]);
 }
