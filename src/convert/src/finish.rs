@@ -25,6 +25,7 @@ use crate::live::{ImageNames, Known, Live, Reservations, Rooms, Supplies};
 use crate::maps::{FxIndexMap, FxIndexSet};
 use crate::node_record::NodeRecord;
 use crate::options::Expansion;
+use crate::overlay::PoolLabels;
 use crate::ownership::Ownership;
 use crate::place::place_pods;
 use crate::pod_record::PodRecord;
@@ -137,8 +138,7 @@ impl Builder {
         existing.settle_holdings(&reservations);
         cluster.default_spread = default_spread(&self.options.pod_topology_spread, &mut cluster.symbols);
         cluster.rules = rules(&self.options.reservations, &cluster);
-        let pools = self.pools.into_values().map(|record| record.pool).collect();
-        let pools = settle_pools(pools, self.expansion, &self.class_catalogues, &mut cluster, &mut warnings);
+        let pools = settle_pools(&self.pools, self.expansion, &self.class_catalogues, &mut cluster, &mut warnings);
         let is_planned = self.expansion == Expansion::Workloads;
         let without_room = existing::finish(&mut existing, (n_given_daemons, is_planned), pools, &mut cluster);
         if is_planned {
@@ -155,6 +155,7 @@ impl Builder {
             existing,
             links,
             startup_taints,
+            pool_labels: PoolLabels::of(&self.pools, &self.class_catalogues, !self.overlays.is_empty()),
             images,
             drivers,
             supplies: Supplies { counted: self.counted, free: supplies },
@@ -191,8 +192,9 @@ impl Builder {
         let is_new = self.expansion == Expansion::Workloads && self.nodes.is_empty();
         let drafts = is_new.then_some(&self.drafts);
         settle_storage(&mut self.storage, drafts, &mut self.cluster, &mut self.warnings);
-        let overlays = std::mem::take(&mut self.overlays).into_values().collect();
-        overlay::apply(overlays, &mut self.cluster, &mut self.warnings);
+        let overlays = self.overlays.values().cloned().collect();
+        let pools = PoolLabels::of(&self.pools, &self.class_catalogues, !self.overlays.is_empty());
+        overlay::apply(overlays, &pools, &mut self.cluster, &mut self.warnings);
     }
 
     /// How many pods workloads want. The order of documents decides nothing.
@@ -247,12 +249,13 @@ fn settle_storage(
 
 /// The NodePools, by name; one that takes anything where a plan has none.
 fn settle_pools(
-    mut pools: Vec<NodePool>,
+    pools: &FxIndexMap<Sym, PoolRecord>,
     expansion: Expansion,
     class_catalogues: &FxIndexSet<Sym>,
     cluster: &mut Cluster,
     warnings: &mut FxIndexSet<String>,
 ) -> Vec<NodePool> {
+    let mut pools: Vec<NodePool> = pools.values().map(|record| record.pool.clone()).collect();
     if pools.is_empty() && expansion == Expansion::Workloads {
         warnings.insert(
             "no NodePool given: planning with one open pool, \"default\", of any Linux type on amd64".to_owned(),

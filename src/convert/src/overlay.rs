@@ -1,12 +1,13 @@
 //! NodeOverlays: corrections to prices and capacities of instance types, behind the gate `NodeOverlay`.
 
-use berth_api::labels;
 use berth_api::{NodeOverlay, PriceAdjustment};
-use berth_model::{CapacityType, Cluster, InstanceType, Money, Offering, Requirements, ResourceId, Symbols, WellKnown};
+use berth_model::{CapacityType, Cluster, InstanceType, Labels, Money, Offering, Requirements, ResourceId, Sym};
 use indexmap::IndexSet;
 use rustc_hash::FxBuildHasher;
 
 use crate::Problem;
+use crate::maps::{FxIndexMap, FxIndexSet};
+use crate::pool::{PoolRecord, open_labels};
 use crate::quantities::Amounts;
 use crate::terms::{node_key, requirement};
 
@@ -18,7 +19,6 @@ pub(crate) struct OverlayRecord {
     requirements: Requirements,
     price: Option<Price>,
     capacity: Vec<(ResourceId, i64)>,
-    selects_pool: bool,
 }
 
 /// What becomes of a price.
@@ -64,7 +64,6 @@ pub(crate) fn read_overlay(name: &str, overlay: &NodeOverlay, cluster: &mut Clus
     Ok(OverlayRecord {
         name: name.to_owned(),
         weight: spec.weight.unwrap_or(0),
-        selects_pool: spec.requirements.iter().any(|requirement| requirement.key == labels::NODEPOOL),
         requirements,
         price,
         capacity: capacity.iter().collect(),
@@ -83,33 +82,83 @@ impl Price {
     }
 }
 
-/// Applies the overlays to the types: the heaviest that changes a price or an amount wins. Of two of one weight that
-/// disagree about the same type, the later by name changes nothing there, and a warning says so.
+/// What overlays select NodePools by.
+#[derive(Clone)]
+pub(crate) struct PoolLabels {
+    /// By NodePool: its node class, where that has a catalogue of its own, and the labels that nodes have by it.
+    pub(crate) pools: FxIndexMap<Sym, (Option<Sym>, Labels)>,
+    /// Whether there are overlays.
+    pub(crate) are_asked: bool,
+}
+
+// === impl PoolLabels ===
+
+impl PoolLabels {
+    pub(crate) fn of(pools: &FxIndexMap<Sym, PoolRecord>, class_catalogues: &FxIndexSet<Sym>, are_asked: bool) -> Self {
+        let entry = |(name, record): (&Sym, &PoolRecord)| {
+            let class = record.pool.node_class.filter(|class| class_catalogues.contains(class));
+            (*name, (class, record.labels.clone()))
+        };
+        PoolLabels { pools: pools.iter().map(entry).collect(), are_asked }
+    }
+
+    /// The labels of those that types of a node class are for; where the input has no NodePools, those of the one that
+    /// stands in.
+    fn served_by<'a>(&'a self, class: Option<Sym>, open: &'a Labels) -> Vec<&'a Labels> {
+        if self.pools.is_empty() {
+            return vec![open];
+        }
+        self.pools.values().filter(|(own, _)| *own == class).map(|(_, labels)| labels).collect()
+    }
+}
+
+/// What overlays make of one instance type.
+#[derive(Clone, Default)]
+struct Changes<'a> {
+    /// By offering: whose price holds, and the last overlay that asked for one.
+    prices: Vec<Option<(&'a OverlayRecord, &'a OverlayRecord)>>,
+    capacity: Vec<(ResourceId, i64)>,
+    /// The last overlay that asked for amounts.
+    last: Option<&'a OverlayRecord>,
+}
+
+/// Applies the overlays to the types, the heaviest first and, of those of one weight, the last by name, as Karpenter does. One
+/// that is about a price or an amount that another of its weight has changed already is left out as a whole, and a warning says
+/// so.
 pub(crate) fn apply(
     mut overlays: Vec<OverlayRecord>,
+    pools: &PoolLabels,
     cluster: &mut Cluster,
     warnings: &mut IndexSet<String, FxBuildHasher>,
 ) {
-    overlays.sort_by(|a, b| b.weight.cmp(&a.weight).then_with(|| a.name.cmp(&b.name)));
-    overlays.retain(|overlay| {
-        if overlay.selects_pool {
+    overlays.sort_by(|a, b| b.weight.cmp(&a.weight).then_with(|| b.name.cmp(&a.name)));
+    if overlays.is_empty() {
+        return;
+    }
+    let open = open_labels(&mut cluster.symbols);
+    let types = cluster.instance_types.iter();
+    let mut changes: Vec<Changes<'_>> =
+        types.map(|known| Changes { prices: vec![None; known.offerings.len()], ..Changes::default() }).collect();
+    for overlay in &overlays {
+        let selected = overlay.selected((pools, &open), cluster, warnings);
+        let known = |at: &usize| changes.get(*at);
+        let conflict = selected.iter().find_map(|(at, offerings)| known(at)?.conflict(overlay, offerings));
+        if let Some(other) = conflict {
             warnings.insert(format!(
-                "NodeOverlay {}: selects NodePools, but a catalogue serves every NodePool; ignored",
-                overlay.name
+                "NodeOverlay {}: conflicts with NodeOverlay {} of the same weight; ignored",
+                overlay.name, other.name
             ));
+            continue;
         }
-        !overlay.selects_pool
-    });
-    let known = cluster.well_known.clone();
-    for instance_type in &mut cluster.instance_types {
-        let before = instance_type.clone();
-        for (i, offering) in instance_type.offerings.iter_mut().enumerate() {
-            let Some(original) = before.offerings.get(i) else { continue };
-            let matching = overlays.iter().filter(|overlay| {
-                overlay.price.is_some() && overlay.selects(&before, original, &known, &cluster.symbols)
-            });
-            let winner = first_of(matching, |a, b| a.price == b.price, warnings);
-            if let Some(price) = winner.and_then(|overlay| overlay.price) {
+        for (at, offerings) in selected {
+            if let Some(changes) = changes.get_mut(at) {
+                changes.take(overlay, &offerings);
+            }
+        }
+    }
+    for (instance_type, changes) in cluster.instance_types.iter_mut().zip(changes) {
+        for (offering, winner) in instance_type.offerings.iter_mut().zip(changes.prices) {
+            if let Some(price) = winner.and_then(|(overlay, _)| overlay.price) {
                 offering.list_price = price.apply(offering.list_price);
                 // A reserved offering is paid for already, whatever it is worth.
                 if offering.capacity_type != CapacityType::Reserved {
@@ -117,48 +166,83 @@ pub(crate) fn apply(
                 }
             }
         }
-        let all: IndexSet<ResourceId, FxBuildHasher> =
-            overlays.iter().flat_map(|overlay| overlay.capacity.iter().map(|(id, _)| *id)).collect();
-        for id in all {
-            let amount = |overlay: &OverlayRecord| {
-                overlay.capacity.iter().find(|(known, _)| *known == id).map(|(_, amount)| *amount)
-            };
-            let matching = overlays.iter().filter(|overlay| {
-                let mut offerings = before.offerings.iter();
-                amount(overlay).is_some() && offerings.any(|o| overlay.selects(&before, o, &known, &cluster.symbols))
-            });
-            let winner = first_of(matching, |a, b| amount(a) == amount(b), warnings);
-            if let Some(amount) = winner.and_then(amount) {
-                instance_type.resources.set(id, amount);
-            }
+        for (id, amount) in changes.capacity {
+            instance_type.resources.set(id, amount);
         }
     }
 }
 
-fn first_of<'a>(
-    mut matching: impl Iterator<Item = &'a OverlayRecord>,
-    agree: impl Fn(&OverlayRecord, &OverlayRecord) -> bool,
-    warnings: &mut IndexSet<String, FxBuildHasher>,
-) -> Option<&'a OverlayRecord> {
-    let first = matching.next()?;
-    for other in matching.take_while(|other| other.weight == first.weight) {
-        if !agree(first, other) {
-            warnings.insert(format!(
-                "NodeOverlay {}: disagrees with NodeOverlay {} of the same weight; ignored where they overlap",
-                other.name, first.name
-            ));
-        }
+impl<'a> Changes<'a> {
+    /// The overlay of the same weight with which another is in conflict about these offerings or the type's amounts.
+    fn conflict(&self, overlay: &OverlayRecord, offerings: &[usize]) -> Option<&'a OverlayRecord> {
+        let is_equal = |other: &&OverlayRecord| other.weight == overlay.weight;
+        let known =
+            offerings.iter().filter(|_| overlay.price.is_some()).filter_map(|at| self.prices.get(*at)?.as_ref());
+        let by_price = known.map(|(_, last)| *last).find(is_equal);
+        by_price.or_else(|| {
+            let changes = |id: ResourceId| overlay.capacity.iter().any(|(known, _)| *known == id);
+            self.last.filter(is_equal).filter(|last| last.capacity.iter().any(|(id, _)| changes(*id)))
+        })
     }
-    Some(first)
+
+    /// What heavier ones have not changed already.
+    fn take(&mut self, overlay: &'a OverlayRecord, offerings: &[usize]) {
+        for at in offerings.iter().filter(|_| overlay.price.is_some()) {
+            if let Some(price) = self.prices.get_mut(*at) {
+                *price = Some((price.map_or(overlay, |(winner, _)| winner), overlay));
+            }
+        }
+        if overlay.capacity.is_empty() {
+            return;
+        }
+        for (id, amount) in &overlay.capacity {
+            if !self.capacity.iter().any(|(known, _)| known == id) {
+                self.capacity.push((*id, *amount));
+            }
+        }
+        self.last = Some(overlay);
+    }
 }
 
 impl OverlayRecord {
-    fn selects(&self, instance_type: &InstanceType, offering: &Offering, known: &WellKnown, symbols: &Symbols) -> bool {
-        self.requirements.iter().all(|(key, requirement)| {
-            if key == known.os {
-                return instance_type.operating_systems.iter().any(|os| requirement.has(*os, symbols));
+    /// The positions of the types that it selects, each with those of the offerings.
+    fn selected(
+        &self,
+        (pools, open): (&PoolLabels, &Labels),
+        cluster: &Cluster,
+        warnings: &mut IndexSet<String, FxBuildHasher>,
+    ) -> Vec<(usize, Vec<usize>)> {
+        let mut selected = Vec::new();
+        for (at, instance_type) in cluster.instance_types.iter().enumerate() {
+            let own = pools.served_by(instance_type.node_class, open);
+            let mut offerings = Vec::new();
+            for (position, offering) in instance_type.offerings.iter().enumerate() {
+                let selects = |labels: &&Labels| self.selects((instance_type, offering), labels, cluster);
+                let count = own.iter().copied().filter(selects).count();
+                if count > 0 && count == own.len() {
+                    offerings.push(position);
+                } else if count > 0 {
+                    warnings.insert(format!(
+                        "NodeOverlay {}: selects some NodePools and not others that the same instance types serve; \
+                         ignored there",
+                        self.name
+                    ));
+                }
             }
-            match offering.labels.get(key).or_else(|| instance_type.labels.get(key)) {
+            if !offerings.is_empty() {
+                selected.push((at, offerings));
+            }
+        }
+        selected
+    }
+
+    fn selects(&self, (known, offering): (&InstanceType, &Offering), pool: &Labels, cluster: &Cluster) -> bool {
+        let symbols = &cluster.symbols;
+        self.requirements.iter().all(|(key, requirement)| {
+            if key == cluster.well_known.os {
+                return known.operating_systems.iter().any(|os| requirement.has(*os, symbols));
+            }
+            match offering.labels.get(key).or_else(|| known.labels.get(key)).or_else(|| pool.get(key)) {
                 Some(value) => requirement.has(value, symbols),
                 None => requirement.allows_absent(),
             }

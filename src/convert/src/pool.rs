@@ -2,7 +2,7 @@
 
 use berth_api::labels;
 use berth_api::{NodeClassRef, NodePool, Requirement as ApiRequirement};
-use berth_model::{Cluster, Requirement, Requirements, Resources, Sym, Symbols, Taint};
+use berth_model::{Cluster, Labels, Requirement, Requirements, Resources, Sym, Symbols, Taint};
 
 use crate::node_reservation::Kept;
 use crate::quantities::{Amounts, resource_id};
@@ -18,6 +18,8 @@ const DELETING: &str = "NodePool is being deleted";
 pub(crate) struct PoolRecord {
     pub(crate) pool: berth_model::NodePool,
     pub(crate) startup_taints: Vec<Taint>,
+    /// The labels of its template, and its own name.
+    pub(crate) labels: Labels,
 }
 
 pub(crate) fn read_pool(
@@ -59,6 +61,12 @@ pub(crate) fn read_pool(
     if let Some(class) = &template.node_class_ref {
         require(&labels::node_class(&class.group, &class.kind), &class.name);
     }
+    let own = std::iter::once((node_key(labels::NODEPOOL, symbols), symbols.intern(name)));
+    let mut given = Vec::new();
+    for (key, value) in &spec.template.metadata.labels {
+        given.push((node_key(key, symbols), symbols.intern(value)));
+    }
+    let labels = Labels::new(given.into_iter().chain(own));
     let refusal = if object.metadata.deletion_timestamp.is_some() {
         Some(DELETING.to_owned())
     } else if spec.is_static() && options.static_capacity {
@@ -69,6 +77,7 @@ pub(crate) fn read_pool(
         None
     };
     Ok(PoolRecord {
+        labels,
         startup_taints: read_taints(&template.startup_taints, symbols)
             .map_err(|problem| problem.under("spec.template.spec.startupTaints"))?,
         pool: berth_model::NodePool {
@@ -107,16 +116,25 @@ pub(crate) fn class_name(class: &NodeClassRef, symbols: &mut Symbols) -> Sym {
     symbols.intern(&format!("{}={}", labels::node_class(&class.group, &class.kind), class.name))
 }
 
+/// The name of the pool that stands in where the input has none.
+const OPEN_POOL: &str = "default";
+
+/// The labels that NodeOverlays know that pool by.
+pub(crate) fn open_labels(symbols: &mut Symbols) -> Labels {
+    let own = (node_key(labels::NODEPOOL, symbols), symbols.intern(OPEN_POOL));
+    Labels::new([own])
+}
+
 /// The pool that stands in where the input has none: anything that runs Linux on amd64.
 pub(crate) fn open_pool(cluster: &mut Cluster) -> berth_model::NodePool {
     let symbols = &mut cluster.symbols;
     let mut requirements = Requirements::new();
-    for (key, value) in [(labels::OS, "linux"), (labels::ARCH, "amd64"), (labels::NODEPOOL, "default")] {
+    for (key, value) in [(labels::OS, "linux"), (labels::ARCH, "amd64"), (labels::NODEPOOL, OPEN_POOL)] {
         let (key, value): (Sym, Sym) = (symbols.intern(key), symbols.intern(value));
         requirements.add(key, Requirement::value(value), symbols);
     }
     berth_model::NodePool {
-        name: symbols.intern("default"),
+        name: symbols.intern(OPEN_POOL),
         weight: 0,
         requirements,
         taints: Vec::new(),

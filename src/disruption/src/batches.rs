@@ -1,12 +1,12 @@
 //! In which round budgets let a command begin.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
 use crate::budget::{Budgets, PoolNodes};
 use crate::candidate::Candidate;
-use crate::command::Method;
+use crate::command::{Method, Places};
 use crate::survey::Survey;
 
 /// What budgets allow in each round, and what commands took of the last one.
@@ -18,6 +18,8 @@ pub(crate) struct Batches {
     /// Whether what does not fit into the first round is left for another time.
     only_first: bool,
     current: usize,
+    /// The nodes that pods of the current round come to, by name.
+    taking: BTreeSet<String>,
 }
 
 #[derive(Debug)]
@@ -46,7 +48,7 @@ impl Batches {
             let budgets = pool.budgets.as_ref().ok()?.clone();
             Some((name.clone(), Pool { budgets, nodes: pool.nodes, gone: 0, launched: 0 }))
         });
-        Batches { pools: pools.collect(), now, only_first, current: 0 }
+        Batches { pools: pools.collect(), now, only_first, current: 0, taking: BTreeSet::new() }
     }
 
     /// How many nodes of a NodePool may go at a time: in the current round, or in the next.
@@ -66,12 +68,12 @@ impl Batches {
     }
 
     /// The round in which these nodes go: that of the command before, or the next. No command overtakes another, since
-    /// each is considered in the cluster that those before it leave. `launched` are the NodePools of what is launched in
-    /// their place.
+    /// each is considered in the cluster that those before it leave; and consolidation leaves a node alone that pods are
+    /// about to come to. `launched` are the NodePools of what is launched in their place, and `places` where pods come.
     pub(crate) fn take<'a>(
         &mut self,
         gone: &[&Candidate],
-        launched: impl Iterator<Item = &'a str>,
+        (launched, places): (impl Iterator<Item = &'a str>, &Places),
         method: Method,
     ) -> usize {
         let mut asked: BTreeMap<&str, usize> = BTreeMap::new();
@@ -84,7 +86,9 @@ impl Batches {
                 pool.gone.saturating_add(*count) <= most
             })
         });
-        if !fits {
+        let is_awaiting = |candidate: &&Candidate| self.taking.contains(&*candidate.node.key.name);
+        let waits = !self.only_first && !method.is_drift() && gone.iter().any(is_awaiting);
+        if !fits || waits {
             self.begin_next();
         }
         for (name, count) in asked {
@@ -97,12 +101,14 @@ impl Batches {
                 pool.launched += 1;
             }
         }
+        self.taking.extend(places.iter().map(|(_, node)| node.clone()));
         self.current
     }
 
     /// What comes from now on goes in the next round, once everything of this one is done.
     pub(crate) fn begin_next(&mut self) {
         self.current += 1;
+        self.taking.clear();
         for pool in self.pools.values_mut() {
             pool.nodes = pool.after();
             (pool.gone, pool.launched) = (0, 0);

@@ -53,6 +53,11 @@ impl DisruptionCost {
         DisruptionCost(cost.clamp(-10 * ONE, 10 * ONE))
     }
 
+    /// What is left of it without these pods that move.
+    pub(crate) fn without<'p>(self, pods: impl Iterator<Item = &'p PodRecord>) -> Self {
+        DisruptionCost(pods.map(|pod| Self::of(pod).0.max(0)).fold(self.0, i64::saturating_sub))
+    }
+
     /// Of a node with these pods that move: 1, and what each of them costs above 0.
     pub(crate) fn of_node<'p>(pods: impl Iterator<Item = &'p PodRecord>) -> Self {
         DisruptionCost(pods.map(|pod| Self::of(pod).0.max(0)).fold(ONE, i64::saturating_add))

@@ -451,6 +451,32 @@ fn mk_pool(cpu: &str) -> Object {
         "status": {"resources": {"cpu": cpu}}}))
 }
 
+#[test]
+fn an_overlay_that_selects_a_label_of_a_pool_follows_the_pool() {
+    let pool = |team: &str| {
+        mk(json!({"kind": "NodePool", "metadata": {"name": "pool"}, "spec": {"template": {
+            "metadata": {"labels": {"team": team}}, "spec": {
+                "nodeClassRef": {"group": "berth.sh", "kind": "FakeNodeClass", "name": "x"}, "requirements": []}}}}))
+    };
+    let requirements = json!([{"key": "team", "operator": "In", "values": ["a"]}]);
+    let overlay = typed::<berth_api::NodeOverlay>(json!({"metadata": {"name": "o"},
+        "spec": {"requirements": requirements, "price": "0.5"}}));
+    let mut state = State::new(Options { node_overlay: true, ..Options::default() });
+    let offered = Event::Offered { catalogue: reserved(3).into(), seen: None };
+    for event in [offered, Event::Applied(pool("b")), Event::Applied(Object::from(overlay))] {
+        state.apply(event, NOW).unwrap();
+    }
+    let price = |state: &mut State| state.cluster(NOW).instance_types[0].offerings[0].list_price;
+    let set: berth_model::Money = "0.5".parse().unwrap();
+    for (team, is_set) in [("b", false), ("a", true), ("c", false), ("a", true)] {
+        state.apply(Event::Applied(pool(team)), NOW).unwrap();
+        assert_eq!(price(&mut state) == set, is_set, "{team}");
+    }
+    let gone = Event::Deleted { object: pool("a").reference().unwrap(), resource_version: None };
+    state.apply(gone, NOW).unwrap();
+    assert_ne!(price(&mut state), set);
+}
+
 fn mk_deployment(replicas: u32) -> Object {
     mk(json!({"kind": "Deployment", "metadata": {"name": "d", "namespace": "default"}, "spec": {"replicas": replicas,
         "selector": {}, "template": {"spec": {"containers": [{"name": "app", "image": "app"}]}}}}))

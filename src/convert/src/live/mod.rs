@@ -33,6 +33,7 @@ use crate::builder::{Builder, Converted};
 use crate::capacity::Links;
 use crate::existing::ExistingNodes;
 use crate::maps::FxIndexSet;
+use crate::overlay::PoolLabels;
 use crate::ownership::Ownership;
 use crate::place::PodLocation;
 use crate::pod_record::PodParts;
@@ -118,6 +119,8 @@ pub(crate) struct Rooms {
     pub(crate) links: Links,
     /// By NodePool.
     pub(crate) startup_taints: FxHashMap<Sym, Vec<Taint>>,
+    /// What NodeOverlays select NodePools by.
+    pub(crate) pool_labels: PoolLabels,
     pub(crate) images: ImageNames,
     /// By driver: how many nodes limit its volumes.
     pub(crate) drivers: FxHashMap<Sym, u32>,

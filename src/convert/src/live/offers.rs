@@ -39,17 +39,20 @@ impl Live {
         objects: &impl Objects,
         claims: impl Iterator<Item = String>,
     ) -> Patched {
+        let pools = self.rooms.pool_labels.clone();
         let read = |reader: &mut Builder| {
             reader.set_catalogue(offers.catalogue)?;
             for (class, catalogue) in &offers.classes {
                 reader.add_class_catalogue(class, catalogue)?;
             }
             offers.overlays.iter().try_for_each(|overlay| reader.add_node_overlay(overlay))?;
-            let overlays = std::mem::take(&mut reader.overlays).into_values().collect();
-            overlay::apply(overlays, &mut reader.cluster, &mut reader.warnings);
-            Ok(std::mem::take(&mut reader.class_catalogues))
+            let overlays: Vec<_> = std::mem::take(&mut reader.overlays).into_values().collect();
+            let has_overlays = !overlays.is_empty();
+            overlay::apply(overlays, &pools, &mut reader.cluster, &mut reader.warnings);
+            Ok((std::mem::take(&mut reader.class_catalogues), has_overlays))
         };
-        let Some(classes) = self.read(read) else { return Patched::NeedsRebuild };
+        let Some((classes, has_overlays)) = self.read(read) else { return Patched::NeedsRebuild };
+        self.rooms.pool_labels.are_asked = has_overlays;
         // Which NodePools a class's catalogue is for is decided when they are read.
         if !is_same_set(&classes, &self.rooms.class_catalogues) {
             return Patched::NeedsRebuild;
@@ -82,13 +85,20 @@ impl Live {
         if startup_taints(&before) != startup_taints(&after) {
             return Patched::NeedsRebuild;
         }
+        // NodeOverlays may select by the labels of NodePools.
+        let labels = |record: &Option<PoolRecord>| record.as_ref().map(|record| record.labels.clone());
+        if self.rooms.pool_labels.are_asked && labels(&before) != labels(&after) {
+            return Patched::NeedsRebuild;
+        }
         let cluster = &mut self.cluster;
         if let Some(before) = before {
+            self.rooms.pool_labels.pools.swap_remove(&before.pool.name);
             self.rooms.startup_taints.remove(&before.pool.name);
             cluster.node_pools.retain(|pool| pool.name != before.pool.name);
         }
-        if let Some(PoolRecord { mut pool, startup_taints }) = after {
+        if let Some(PoolRecord { mut pool, startup_taints, labels }) = after {
             pool.node_class = pool.node_class.filter(|class| self.rooms.class_catalogues.contains(class));
+            self.rooms.pool_labels.pools.insert(pool.name, (pool.node_class, labels));
             self.rooms.startup_taints.insert(pool.name, startup_taints);
             let name = cluster.symbols.text(pool.name);
             let at = cluster.node_pools.partition_point(|known| cluster.symbols.text(known.name) < name);

@@ -72,11 +72,26 @@ fn overlay(name: &str, spec: Value) -> Value {
     mk("NodeOverlay", name, json!({"spec": super::with(everything, spec)}))
 }
 
+fn everywhere(name: &str, price: &str) -> Value {
+    mk("NodeOverlay", name, json!({"spec": {"requirements": [], "price": price}}))
+}
+
+fn of_pool(key: &str, operator: &str, values: &[&str]) -> Value {
+    let requirements = json!([{"key": key, "operator": operator, "values": values}]);
+    mk("NodeOverlay", "a", json!({"spec": {"requirements": requirements, "price": "0.5"}}))
+}
+
+fn pool_of_team(name: &str, team: &str) -> Value {
+    let class = json!({"group": "berth.sh", "kind": "FakeNodeClass", "name": "c"});
+    let template = json!({"metadata": {"labels": {"team": team}}, "spec": {"nodeClassRef": class, "requirements": []}});
+    mk("NodePool", name, json!({"spec": {"template": template}}))
+}
+
 fn prices(gate: bool, overlays: Vec<Value>) -> (Vec<i128>, i64, usize) {
     let mut builder = Builder::new(Options { node_overlay: gate, ..Options::default() });
     builder.set_catalogue(&berth_catalogue::read(TYPES.as_bytes(), "t").unwrap()).unwrap();
-    for overlay in overlays {
-        add(&mut builder, overlay).unwrap();
+    for object in overlays.into_iter().chain([pool_of_team("p", "a")]) {
+        add(&mut builder, object).unwrap();
     }
     let converted = builder.finish().unwrap();
     let found = &converted.cluster.instance_types[0];
@@ -92,7 +107,13 @@ fn prices(gate: bool, overlays: Vec<Value>) -> (Vec<i128>, i64, usize) {
 #[case::amount(true, vec![overlay("a", json!({"priceAdjustment": "+0.02"}))], vec![120, 40], 0)]
 #[case::percent(true, vec![overlay("a", json!({"priceAdjustment": "-15%"}))], vec![85, 40], 0)]
 #[case::the_heavier_wins(true, vec![overlay("a", json!({"price": "0.5", "weight": 1})), overlay("b", json!({"price": "0.6", "weight": 2}))], vec![600, 40], 0)]
-#[case::of_equals_that_disagree_the_first_by_name(true, vec![overlay("b", json!({"price": "0.6"})), overlay("a", json!({"price": "0.5"}))], vec![500, 40], 1)]
+#[case::of_equals_the_last_by_name(true, vec![overlay("b", json!({"price": "0.6"})), overlay("a", json!({"price": "0.5"}))], vec![600, 40], 1)]
+#[case::one_in_conflict_changes_nothing_else(true, vec![everywhere("a", "0.5"), overlay("b", json!({"price": "0.6"}))], vec![600, 40], 1)]
+#[case::one_that_is_lighter_fills_up(true, vec![everywhere("a", "0.5"), overlay("b", json!({"price": "0.6", "weight": 1}))], vec![600, 500], 0)]
+#[case::the_label_of_a_pool(true, vec![of_pool("team", "In", &["a"])], vec![500, 500], 0)]
+#[case::another_label_of_a_pool(true, vec![of_pool("team", "NotIn", &["a"])], vec![100, 40], 0)]
+#[case::a_pool_by_name(true, vec![of_pool("karpenter.sh/nodepool", "In", &["p"])], vec![500, 500], 0)]
+#[case::another_pool(true, vec![of_pool("karpenter.sh/nodepool", "In", &["q"])], vec![100, 40], 0)]
 fn overlays_correct_prices(
     #[case] gate: bool,
     #[case] overlays: Vec<Value>,
@@ -106,4 +127,17 @@ fn overlays_correct_prices(
 fn an_overlay_adds_devices_to_the_type() {
     let devices = overlay("a", json!({"capacity": {"example.com/dongle": "3"}}));
     assert_eq!(prices(true, vec![devices]).1, 3);
+}
+
+#[test]
+fn an_overlay_that_selects_some_pools_of_a_type_is_ignored_with_a_warning() {
+    let mut builder = Builder::new(Options { node_overlay: true, ..Options::default() });
+    builder.set_catalogue(&berth_catalogue::read(TYPES.as_bytes(), "t").unwrap()).unwrap();
+    for object in [pool_of_team("p", "a"), pool_of_team("q", "b"), of_pool("team", "In", &["a"])] {
+        add(&mut builder, object).unwrap();
+    }
+    let converted = builder.finish().unwrap();
+    assert_eq!(converted.cluster.instance_types[0].offerings[0].price.pico() / 1_000_000_000, 100);
+    let told = |warning: &String| warning.starts_with("NodeOverlay a: selects some NodePools and not others");
+    assert!(converted.warnings.iter().any(told), "{:?}", converted.warnings);
 }

@@ -14,13 +14,13 @@ use std::sync::Arc;
 
 use berth_decisions::{DecideError, Decider, ExpectedNodes, Launch};
 use berth_model::Money;
-use berth_state::{Key, ObjectRef, State, Time};
+use berth_state::{Key, Kind, ObjectRef, State, Time};
 
 use crate::batches::Batches;
 use crate::candidate::Candidate;
-use crate::command::{Command, Disruption, Kept, Method, Why};
+use crate::command::{Command, Disruption, Kept, Method, Places, Why};
 use crate::play::{Played, play, replacement_name};
-use crate::pods::disrupted;
+use crate::pods::{DisruptionCost, disrupted};
 use crate::prices::{Price, Prices};
 use crate::program::lower_bound;
 use crate::reason::{Reason, no_budget, unreadable_budgets};
@@ -542,7 +542,14 @@ impl<'s> Search<'s> {
         let mut nodes: Vec<ObjectRef> = gone.iter().map(|candidate| candidate.node.clone()).collect();
         nodes.sort();
         let pools = replacement.launches.iter().map(|launch| &*launch.node_pool.key.name);
-        let batch = self.batches.take(gone, pools, method);
+        let batch = self.batches.take(gone, (pools, &places), method);
+        // Commands of one batch begin at once: a pod that one sends to a node which another takes away is evicted once.
+        let evictions: usize = gone.iter().map(|candidate| candidate.n_evictions).sum();
+        let cost: DisruptionCost = gone.iter().map(|candidate| candidate.cost).sum();
+        let again = moved_again(self.commands.iter().filter(|known| known.batch == batch), &places);
+        let n_again = again.len();
+        let again = again.into_iter().filter_map(|key| self.state.pod(&key.namespace, &key.name).map(|pod| &**pod));
+        let cost = cost.without(again);
         let launched = replacement.launched(&self.prices);
         let before: Price = gone.iter().filter_map(|candidate| candidate.price).sum();
         self.commands.push(Command {
@@ -553,8 +560,8 @@ impl<'s> Search<'s> {
             savings: before.marginal - launched.marginal,
             list_savings: before.list - launched.list,
             node_savings: saved_on_nodes(gone.len(), replacement.launches.len(), self.options),
-            evictions: gone.iter().map(|candidate| candidate.n_evictions).sum(),
-            cost: gone.iter().map(|candidate| candidate.cost).sum(),
+            evictions: evictions.saturating_sub(n_again),
+            cost,
             batch,
         });
         if method != Method::DriftInSlot {
@@ -568,6 +575,12 @@ impl<'s> Search<'s> {
         }
         Ok(true)
     }
+}
+
+/// Those of these pods that some of the commands move, too.
+fn moved_again<'p>(commands: impl Iterator<Item = &'p Command>, places: &'p Places) -> Vec<&'p Key> {
+    let moved: BTreeSet<&Key> = commands.flat_map(|command| &command.places).map(|(key, _)| key).collect();
+    places.iter().map(|(key, _)| key).filter(|key| key.kind == Kind::Pod && moved.contains(key)).collect()
 }
 
 /// Whether a node's rent is paid whether it is there or not.

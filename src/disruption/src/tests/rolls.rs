@@ -47,6 +47,20 @@ fn now_only() -> Options {
 }
 
 #[test]
+fn a_pod_of_drifted_nodes_that_go_at_once_is_evicted_once() {
+    let mut objects = vec![free_pool(ON_DEMAND)];
+    for i in 0..6 {
+        let name = format!("n{i}");
+        objects.extend([node(&name, "medium", "on-demand"), drifted_claim(&name, i, &json!({}))]);
+        objects.push(pod(&format!("p{i}"), &name, "1200m", &json!({})));
+    }
+    let disruption = disrupted(&objects, &[], &Options::default());
+    assert!(disruption.commands.iter().all(|command| command.batch == 0), "{:#?}", lines(&disruption));
+    assert_eq!(disruption.commands.len(), 6);
+    assert_eq!(disruption.commands.iter().map(|command| command.evictions).sum::<usize>(), 6);
+}
+
+#[test]
 fn drifted_nodes_on_a_full_reservation_follow_each_other_through_its_slots() {
     let disruption = disrupted(&on_slots(4, WITH_SLOTS), &FULL, &Options::default());
     let expected = [
