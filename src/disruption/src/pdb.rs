@@ -8,6 +8,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use crate::pods;
 
+/// How a reason begins and ends that a budget is used up now.
+pub(crate) const USED_UP: (&str, &str) = ("pdb ", " prevents pod evictions");
+
 /// The PodDisruptionBudgets of a cluster.
 #[derive(Debug, Default)]
 pub(crate) struct Limits<'a> {
@@ -60,7 +63,7 @@ impl<'a> Limits<'a> {
         match of_pod.as_slice() {
             [] => None,
             [limit] if limit.allowed > 0 || (limit.frees_unhealthy && !is_ready(pod)) => None,
-            [limit] => Some(format!("pdb {namespace}/{} prevents pod evictions", limit.name)),
+            [limit] => Some(format!("{}{namespace}/{}{}", USED_UP.0, limit.name, USED_UP.1)),
             [first, ..] => {
                 Some(format!("pdb {namespace}/{} and another select one pod, which cannot be evicted", first.name))
             }

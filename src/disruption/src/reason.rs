@@ -1,5 +1,7 @@
 //! Why something stays.
 
+use crate::pdb;
+
 /// Why something stays, and how many pods it is about (0: about none).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reason {
@@ -7,6 +9,13 @@ pub struct Reason {
     pub reason: String,
     /// How many pods.
     pub count: usize,
+}
+
+impl Reason {
+    /// Whether a PodDisruptionBudget is used up, which may be for a moment: other nodes may be drained just now.
+    pub fn is_of_a_budget_in_use(&self) -> bool {
+        self.reason.starts_with(pdb::USED_UP.0) && self.reason.ends_with(pdb::USED_UP.1)
+    }
 }
 
 /// One that is about no pods.

@@ -48,12 +48,13 @@ pub(crate) fn cheapest(problem: &Problem, steps: u64) -> Option<Cheapest> {
     }
     let all: Vec<u32> = problem.items.iter().map(|item| item.count).collect();
     let holds_more = problem.needs.is_empty() && problem.bins.iter().all(|bin| bin.loads.is_empty());
-    let choices = choices(problem, &lefts, holds_more);
+    let mut choices = choices(problem, &lefts, holds_more);
+    let stocks = drawn_stocks(problem, &mut choices);
     let step = 1 + problem.stocks.len() as u64 / STOCKS_PER_STEP;
     let mut packing =
         Packing { lefts: &lefts, choices: &choices, holds_more, known: FxHashMap::default(), step, steps };
-    let least = packing.least(&all, &problem.stocks)?;
-    let plan = packing.plan(all, problem.stocks.clone())?;
+    let least = packing.least(&all, &stocks)?;
+    let plan = packing.plan(all, stocks)?;
     Some(Cheapest { plan, cost: least.cost })
 }
 
@@ -163,6 +164,19 @@ fn choices(problem: &Problem, lefts: &Lefts, holds_more: bool) -> Vec<Vec<Choice
         }
     }
     by_item
+}
+
+/// The stocks that any choice draws on, which these name by position from then on: the others stay as they are, and what is
+/// left of each would be compared at every step.
+fn drawn_stocks(problem: &Problem, choices: &mut [Vec<Choice>]) -> Vec<f64> {
+    let mut drawn: Vec<usize> =
+        choices.iter().flatten().flat_map(|choice| choice.draws.iter().map(|(stock, _)| *stock)).collect();
+    drawn.sort_unstable();
+    drawn.dedup();
+    for (stock, _) in choices.iter_mut().flatten().flat_map(|choice| &mut choice.draws) {
+        *stock = drawn.partition_point(|known| *known < *stock);
+    }
+    drawn.iter().map(|stock| problem.stocks.get(*stock).copied().unwrap_or(f64::NEG_INFINITY)).collect()
 }
 
 struct Packing<'a> {

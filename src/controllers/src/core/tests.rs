@@ -140,7 +140,7 @@ fn reservation(at: usize) -> Object {
 }
 
 /// A cluster of so many nodes that has nothing to do, each with two pods and a Reservation.
-fn at_rest(n: usize) -> Core {
+pub(super) fn at_rest(n: usize) -> Core {
     at_rest_with(n, Options::default())
 }
 

@@ -26,6 +26,8 @@ const SETTLES: Duration = Duration::from_secs(2);
 const IN_TURN: Duration = Duration::from_secs(10);
 /// How often it is asked whether the nodes may go.
 const RETRY: Duration = Duration::from_secs(2);
+/// How often a command is decided anew that a budget of pods keeps.
+const BUDGET_RETRY: Duration = Duration::from_secs(5);
 /// How often that is asked although nothing changed: the schedules of budgets open and close.
 const ASKED_AT_LEAST_EVERY: Duration = Duration::from_secs(30);
 /// How long a command waits for its replacements and for its pods' places, as in Karpenter.
@@ -143,7 +145,7 @@ impl Core {
     fn renewed(&mut self, id: u64, command: &Command, renewed: Decided<Renewed>, now: Timestamp) {
         let renewed = match renewed {
             Ok(Ok(renewed)) => renewed,
-            Ok(Err(reasons)) => return self.roll_back(id, &sentence(&reasons), now),
+            Ok(Err(reasons)) => return self.not_renewed(id, command, &reasons, now),
             Err(error) => return self.roll_back(id, &error.to_string(), now),
         };
         let launches: Vec<&Launch> = renewed.launches.iter().collect();
@@ -293,6 +295,11 @@ impl Core {
 
     /// Nothing comes of a command: its nodes stay, without the taint, and are left alone for a while.
     fn roll_back(&mut self, id: u64, why: &str, now: Timestamp) {
+        self.put_back(id, why, 1, now);
+    }
+
+    /// The same, which counts so many failures of its nodes.
+    fn put_back(&mut self, id: u64, why: &str, n_failures: u32, now: Timestamp) {
         let Some(command) = self.disrupting.commands.remove(&id) else { return };
         tracing::info!(id, why, "a disruption came to nothing");
         self.count_rolled_back(&command);
@@ -305,11 +312,27 @@ impl Core {
         self.disrupting.inherited.keep(&command.replacements, after(now, BACKOFF.0));
         for going in &command.nodes {
             let node = going.node.key.name.to_string();
-            let times = self.disrupting.put_back.get(&node).map_or(0, |known| known.times).saturating_add(1);
+            let times = self.disrupting.put_back.get(&node).map_or(0, |known| known.times).saturating_add(n_failures);
             let wait = BACKOFF.0.saturating_mul(2_u32.saturating_pow(times.saturating_sub(1))).min(BACKOFF.1);
             let put_back = PutBack { times, until: after(now, wait), why: why.to_owned() };
             self.disrupting.put_back.insert(node.clone(), put_back);
             self.queue.add(Job::Node(node));
+        }
+    }
+
+    /// A command does not hold any more. Where nothing but budgets of pods keeps it, others may be using these just now: it waits
+    /// for them for a while, and that it waited in vain is not held against its nodes.
+    fn not_renewed(&mut self, id: u64, command: &Command, reasons: &[Reason], now: Timestamp) {
+        let why = sentence(reasons);
+        if reasons.is_empty() || !reasons.iter().all(Reason::is_of_a_budget_in_use) {
+            return self.roll_back(id, &why, now);
+        }
+        match command.phase {
+            Phase::Settling(since) if elapsed(since, now) < SHORT_PATIENCE => {
+                self.tell_going(command, "DisruptionBlocked", &format!("its disruption waits: {why}"), now);
+                self.queue.add_at(Job::Command(id), after(now, BUDGET_RETRY));
+            }
+            _ => self.put_back(id, &why, 0, now),
         }
     }
 
@@ -359,4 +382,43 @@ fn sentence(reasons: &[Reason]) -> String {
     let mut texts: Vec<&str> = reasons.iter().map(|reason| reason.reason.as_str()).collect();
     texts.dedup();
     texts.join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::tests::at_rest;
+
+    /// The regression: a budget that another command used just then was a failure like any other, and the wait of a node doubled
+    /// with each.
+    #[test]
+    fn a_command_waits_for_budgets_of_pods_that_are_in_use_and_is_not_held_against_its_nodes() {
+        let mut core = at_rest(1);
+        let begun = |core: &mut Core, id: u64, now: Timestamp| {
+            let node = core.view.nodes.get("n0").unwrap().metadata.uid.clone();
+            let claim = core.view.claims_of_node(core.view.nodes.get("n0").unwrap()).next().unwrap().metadata.clone();
+            let going = Going {
+                node: berth_state::Key::new(berth_state::Kind::Node, "", "n0").with_uid(node.as_deref()),
+                claim: claim.name.unwrap(),
+                claim_uid: claim.uid.unwrap(),
+            };
+            let phase = Phase::Settling(now);
+            let command =
+                Command { method: Method::Drift, nodes: vec![going], phase, replacements: Vec::new(), asked: None };
+            core.disrupting.commands.insert(id, command);
+        };
+        let used_up = || Ok(Err(vec![Reason { reason: "pdb a/web prevents pod evictions".to_owned(), count: 1 }]));
+        let start: Timestamp = "2026-01-01T00:00:01Z".parse().unwrap();
+        begun(&mut core, 7, start);
+        core.was_renewed(7, used_up(), true, after(start, Duration::from_secs(30)));
+        assert!(core.disrupting.commands.contains_key(&7), "others may be done with it soon");
+        core.was_renewed(7, used_up(), true, after(start, Duration::from_secs(60)));
+        assert!(!core.disrupting.commands.contains_key(&7));
+        assert_eq!(core.disrupting.put_back["n0"].times, 0);
+        begun(&mut core, 8, start);
+        let other = Ok(Err(vec![Reason { reason: "not all pods would schedule".to_owned(), count: 1 }]));
+        core.was_renewed(8, other, true, start);
+        assert!(!core.disrupting.commands.contains_key(&8), "nobody is waited for");
+        assert_eq!(core.disrupting.put_back["n0"].times, 1);
+    }
 }
