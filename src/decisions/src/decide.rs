@@ -85,7 +85,16 @@ impl Answer<'_> {
         on_nodes
             .sort_by_key(|(node, _)| self.cluster.nodes.get(*node).map(|node| self.cluster.symbols.text(node.name)));
         let victims = self.allocation.all_preempted().flat_map(|(_, pods)| pods).map(|pod| &**pod);
-        let leaving = if on_nodes.is_empty() { None } else { Some(Leaving::of(self.state, victims)) };
+        let placed = on_nodes.iter().flat_map(|(node, placements)| placements.iter().map(move |own| (*node, own)));
+        let coming = placed.filter_map(|(node, placement)| {
+            let (namespace, name) = placement.name.split_once('/').filter(|_| placement.kind == MemberKind::Pod)?;
+            let object = self.member(placement.kind, &placement.name);
+            let waits = placement.waits_for_room || !self.allocation.preempted(node).is_empty();
+            let comes_now = !waits && self.is_bound_here(&object) && !self.is_yet_to_be_remade(&object);
+            let node = self.cluster.nodes.get(node).filter(|_| comes_now)?;
+            Some((namespace, name, self.cluster.symbols.text(node.name)))
+        });
+        let leaving = if on_nodes.is_empty() { None } else { Some(Leaving::of(self.state, victims).beside(coming)) };
         let mut placed = Vec::new();
         for (node, placements) in on_nodes {
             let gives_way = !self.allocation.preempted(node).is_empty();

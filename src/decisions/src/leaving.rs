@@ -20,6 +20,8 @@ pub(crate) struct Leaving<'s> {
     on_nodes: Vec<(&'s PodRecord, &'s NodeRecord)>,
     /// Those who are to give way: a budget may keep them where they are after all.
     giving_way: Vec<(&'s PodRecord, &'s NodeRecord)>,
+    /// Those who come with the same decision and have to be beside nobody, each with its node: others may count on them.
+    coming: Vec<(&'s PodRecord, &'s NodeRecord)>,
 }
 
 // === impl Leaving ===
@@ -39,7 +41,21 @@ impl<'s> Leaving<'s> {
         let on_nodes: Vec<(&PodRecord, &NodeRecord)> = on_nodes.filter(|(pod, _)| !pod.has_ended()).collect();
         let pods = on_nodes.iter().chain(&giving_way).copied();
         let (with_rules, others) = pods.filter(|(pod, _)| !pod.has_ended()).partition(|(pod, _)| has_rules(pod));
-        Leaving { state, with_rules, others, on_nodes, giving_way }
+        Leaving { state, with_rules, others, on_nodes, giving_way, coming: Vec::new() }
+    }
+
+    /// Takes in who comes with the same decision, by namespace, name and name of the node. It is asked for where somebody has to be
+    /// beside others.
+    pub(crate) fn beside<'n>(mut self, coming: impl Iterator<Item = (&'n str, &'n str, &'n str)>) -> Self {
+        if self.on_nodes.is_empty() {
+            return self;
+        }
+        let coming = coming.filter_map(|(namespace, name, node)| {
+            let pod = self.state.pod(namespace, name).filter(|pod| affinity(pod).next().is_none())?;
+            Some((&**pod, &**self.state.node(node)?))
+        });
+        self.coming = coming.collect();
+        self
     }
 
     /// Those on nodes that go away, each with its node.
@@ -92,7 +108,10 @@ impl<'s> Leaving<'s> {
                 share_domain(node, of, key)
                     && self.state.pods_on(of.name()).any(|other| !other.has_ended() && is_wanted(other))
             };
-            wanted.iter().any(|(_, of)| share_domain(node, of, key))
+            let comes_there = |(other, of): &(&PodRecord, &NodeRecord)| is_wanted(other) && share_domain(node, of, key);
+            // Whether those come who come there is another question.
+            self.coming.iter().any(comes_there)
+                || wanted.iter().any(|(_, of)| share_domain(node, of, key))
                 || has_wanted(node)
                 || (key != HOSTNAME && self.state.nodes().any(|of| has_wanted(of)))
         };

@@ -91,6 +91,25 @@ fn who_must_join_others_waits_until_they_have_stopped_where_it_cannot_join_them(
     }
 }
 
+/// The regression: two drifted nodes with pods that have to be beside others waited for one another, their replacements up.
+#[test]
+fn who_must_be_beside_others_comes_with_those_who_come_there_now() {
+    let to_n = json!({"spec": {"nodeSelector": {ZONE: "b"}}, "metadata": {"labels": {"group": "g"}}});
+    let coming = labelled("coming", to_n);
+    let joins = |labels: Value| {
+        json!({"spec": {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+            {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"group": "g"}}}]}}}, "metadata": {"labels": labels}})
+    };
+    let old = || on("leaving", json!({"metadata": {"labels": {"group": "g"}}}), false);
+    let nodes = |more: Object| vec![in_zone("n", "b"), more];
+    assert_eq!(bound(nodes(coming), old(), joins(json!({}))), ["n"], "one comes there that needs nobody");
+    // Of two that need one another the first would have to wait for the one that leaves.
+    let mut needs = joins(json!({"group": "g"}));
+    merge(&mut needs, json!({"spec": {"nodeSelector": {ZONE: "b"}}}));
+    let needs = labelled("coming", needs);
+    assert!(bound(nodes(needs), old(), joins(json!({"group": "g"}))).is_empty(), "one that needs the other");
+}
+
 /// The regression, of claims.
 #[test]
 fn a_claim_for_one_pod_is_taken_until_that_pod_has_stopped_wherever_it_runs() {
