@@ -68,6 +68,8 @@ impl AccessModes {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ClaimRecord {
     asks: ClaimTemplate,
+    /// Whether no API server knows it yet.
+    is_new: bool,
     is_lost: bool,
     is_deleting: bool,
 }
@@ -108,6 +110,8 @@ pub(crate) struct Storage {
     pub(crate) limited_drivers: FxHashSet<Sym>,
     /// Claims of pods that run where nothing is planned, for ReadWriteOncePod.
     in_use: FxHashSet<(Sym, Sym)>,
+    /// Whether claims that no API server knows yet are created and bound before their pods are placed, as in a plan.
+    pub(crate) binds_new: bool,
 }
 
 impl ClaimTemplate {
@@ -207,6 +211,7 @@ impl Storage {
         let phase = claim.status.as_ref().and_then(|status| status.phase.as_deref());
         let record = ClaimRecord {
             asks,
+            is_new: claim.metadata.uid.is_none() && phase.is_none(),
             is_lost: phase == Some("Lost"),
             is_deleting: claim.metadata.deletion_timestamp.is_some(),
         };
@@ -339,6 +344,32 @@ impl Storage {
         limited
     }
 
+    /// The classes that bind these claims before their pod is placed, to volumes that are yet to be made.
+    pub(crate) fn binding_at_once(
+        &self,
+        claims: &[Claim],
+        namespace: Sym,
+        pod: &str,
+        symbols: &mut Symbols,
+    ) -> Vec<Sym> {
+        let is_at_once = |class: &&ClassRecord| class.makes_volumes && !class.waits_for_consumer;
+        if !self.binds_new || !self.classes.values().any(|class| is_at_once(&class)) {
+            return Vec::new();
+        }
+        let mut found = Vec::new();
+        for claim in claims {
+            let (name, template) = claim_name(claim, pod, symbols);
+            let record = self.claims.get(&(namespace, name));
+            let Some(asks) = record.map(|record| &record.asks).or(template) else { continue };
+            let is_new = self.is_new(record) && asks.volume.is_none();
+            found.extend(
+                self.class_of(asks, symbols)
+                    .filter(|class| is_new && self.classes.get(class).as_ref().is_some_and(is_at_once)),
+            );
+        }
+        found
+    }
+
     /// Whether the answer of [`Storage::resolve`] depends on the pod's name.
     pub(crate) fn is_per_pod(claims: &[Claim]) -> bool {
         claims.iter().any(|claim| !matches!(claim, Claim::Named(_)))
@@ -399,17 +430,28 @@ impl Storage {
         if is_exclusive {
             volumes.exclusive_claims.push(claim_handle(id, symbols));
         }
-        self.resolve_volume(id, asks, volumes, symbols)?;
+        self.resolve_volume(id, (asks, self.is_new(record)), volumes, symbols)?;
         if is_exclusive && self.in_use.contains(&id) {
             return Err(EXCLUSIVE_IN_USE.to_owned());
         }
         Ok(())
     }
 
+    /// Whether a claim, which is not there or has this record, is created and bound before its pod is placed.
+    fn is_new(&self, record: Option<&ClaimRecord>) -> bool {
+        self.binds_new && record.is_none_or(|record| record.is_new)
+    }
+
+    /// The class of a claim, if it has one.
+    fn class_of(&self, asks: &ClaimTemplate, symbols: &Symbols) -> Option<Sym> {
+        let default = self.default_class.map(|(_, name)| name);
+        asks.storage_class.or(default).filter(|name| !symbols.text(*name).is_empty())
+    }
+
     fn resolve_volume(
         &self,
         id: (Sym, Sym),
-        asks: &ClaimTemplate,
+        (asks, is_new): (&ClaimTemplate, bool),
         volumes: &mut Volumes,
         symbols: &mut Symbols,
     ) -> Result<(), String> {
@@ -422,27 +464,32 @@ impl Storage {
                 volumes.attachments.extend(attachment.filter(|(driver, _)| self.limited_drivers.contains(driver)));
                 Ok(())
             }
-            None => self.resolve_unbound(id, asks, volumes, symbols),
+            None => self.resolve_unbound(id, (asks, is_new), volumes, symbols),
         }
     }
 
     fn resolve_unbound(
         &self,
         id: (Sym, Sym),
-        asks: &ClaimTemplate,
+        (asks, is_new): (&ClaimTemplate, bool),
         volumes: &mut Volumes,
         symbols: &mut Symbols,
     ) -> Result<(), String> {
-        let default = self.default_class.map(|(_, name)| name);
-        let Some(name) = asks.storage_class.or(default).filter(|name| !symbols.text(*name).is_empty()) else {
-            return Err(UNBOUND_IMMEDIATE.to_owned());
+        // One that is bound at once, which is none of the scheduler's business, is bound by the time that its pod is placed.
+        let bind_at_once = |class: Sym, volumes: &mut Volumes| {
+            let bound = if is_new { self.bind_existing(id, class, asks, volumes) } else { Err(String::new()) };
+            bound.map_err(|_| UNBOUND_IMMEDIATE.to_owned())
+        };
+        let Some(name) = self.class_of(asks, symbols) else {
+            return bind_at_once(symbols.intern(""), volumes);
         };
         let Some(class) = self.classes.get(&name) else {
             let name = symbols.text(name);
             return Err(format!("storageclass.storage.k8s.io {name:?} not found"));
         };
-        if !class.waits_for_consumer {
-            return Err(UNBOUND_IMMEDIATE.to_owned());
+        let is_made_before = is_new && class.makes_volumes;
+        if !class.waits_for_consumer && !is_made_before {
+            return bind_at_once(name, volumes);
         }
         if !class.makes_volumes {
             return self.bind_existing(id, name, asks, volumes);

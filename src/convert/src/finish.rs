@@ -191,6 +191,7 @@ impl Builder {
         // Manifests alone say little of the cluster that they are for.
         let is_new = self.expansion == Expansion::Workloads && self.nodes.is_empty();
         let drafts = is_new.then_some(&self.drafts);
+        self.storage.binds_new = self.expansion == Expansion::Workloads;
         settle_storage(&mut self.storage, drafts, &mut self.cluster, &mut self.warnings);
         let overlays = self.overlays.values().cloned().collect();
         let pools = PoolLabels::of(&self.pools, &self.class_catalogues, !self.overlays.is_empty());

@@ -117,6 +117,15 @@ impl Resolver {
         } else if let Err(Refusal(reason)) = outcome {
             spec.refusal.get_or_insert(Refusal(reason));
         }
+        if !is_bound {
+            for class in self.storage.binding_at_once(&draft.claims, namespace, pod, &mut cluster.symbols) {
+                warnings.insert(format!(
+                    "StorageClass {}: binds volumes before their pods are placed (volumeBindingMode Immediate); where is not \
+                     known, so their pods are planned wherever it may make volumes",
+                    cluster.symbols.text(class)
+                ));
+            }
+        }
         let is_per_pod = Storage::is_per_pod(&draft.claims);
         let spec = cluster.intern_spec(spec);
         if !is_per_pod {

@@ -48,9 +48,9 @@ fn limited_node() -> [Value; 2] {
 #[case::its_volume_is_missing(vec![claim(json!({"volumeName": "pv1"}))],
     "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)")]
 #[case::its_class_is_missing(vec![claim(json!({"storageClassName": "gp3"}))], "storageclass.storage.k8s.io \"gp3\" not found")]
-#[case::immediate(vec![claim(json!({"storageClassName": "now"})), class("now", json!({"volumeBindingMode": "Immediate"}))],
+#[case::immediate(vec![known(claim(json!({"storageClassName": "now"}))), class("now", json!({"volumeBindingMode": "Immediate"}))],
     "pod has unbound immediate PersistentVolumeClaims")]
-#[case::immediate_is_the_default(vec![claim(json!({"storageClassName": "now"})), class("now", json!({"volumeBindingMode": null}))],
+#[case::immediate_is_the_default(vec![known(claim(json!({"storageClassName": "now"}))), class("now", json!({"volumeBindingMode": null}))],
     "pod has unbound immediate PersistentVolumeClaims")]
 #[case::no_default_where_there_are_nodes(vec![claim(json!({})), mk_node("n1", json!({}))],
     "pod has unbound immediate PersistentVolumeClaims")]
@@ -61,6 +61,51 @@ fn limited_node() -> [Value; 2] {
 fn a_claim_that_cannot_be_used_refuses_the_pod(#[case] objects: Vec<Value>, #[case] reason: &str) {
     let objects = [pod_with_claim("a", "data")].into_iter().chain(objects);
     assert_eq!(first_refusal(&convert(objects).cluster), Some(reason));
+}
+
+/// A claim that an API server knows.
+fn known(claim: Value) -> Value {
+    with(claim, json!({"metadata": {"uid": "u"}, "status": {"phase": "Pending"}}))
+}
+
+fn at_once(zone: &str) -> Value {
+    let zones = json!([{"matchLabelExpressions": [{"key": "topology.kubernetes.io/zone", "values": [zone]}]}]);
+    class("now", json!({"volumeBindingMode": null, "allowedTopologies": zones}))
+}
+
+#[rstest]
+#[case::of_a_manifest(vec![pod_with_claim("a", "data"), claim(json!({"storageClassName": "now"}))])]
+#[case::of_a_stateful_set(vec![mk_workload("StatefulSet", "a", json!({"volumeClaimTemplates": [
+    {"metadata": {"name": "data"}, "spec": {"storageClassName": "now"}}]}))])]
+#[case::ephemeral(vec![mk_pod("a", json!({"volumes": [{"name": "v", "ephemeral": {"volumeClaimTemplate": {
+    "spec": {"storageClassName": "now"}}}}]}))])]
+fn a_new_claim_that_is_bound_at_once_is_bound_where_its_class_makes_volumes(#[case] objects: Vec<Value>) {
+    let converted = convert(objects.into_iter().chain([at_once("b")]));
+    let cluster = &converted.cluster;
+    assert_eq!(first_refusal(cluster), None);
+    let zones = first_spec(cluster).volumes.unbound[0][0].get(cluster.well_known.zone).unwrap();
+    assert_eq!(zones.single(), cluster.symbols.get("b"));
+    let told = converted.warnings.iter().filter(|text| text.starts_with("StorageClass now: binds volumes before"));
+    assert_eq!(told.count(), 1);
+}
+
+#[rstest]
+#[case::of_no_class("")]
+#[case::of_a_class_that_makes_none("local")]
+fn a_new_claim_is_bound_at_once_to_a_volume_that_is_there(#[case] name: &str) {
+    let objects = |is_there: bool| {
+        let local = json!({"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "Immediate"});
+        let own = with(volume("pv1", in_zones(&["b"])), json!({"spec": {"storageClassName": name}}));
+        let asks = claim(json!({"storageClassName": name, "accessModes": ["ReadWriteOnce"]}));
+        let volumes = is_there.then_some(own);
+        [pod_with_claim("a", "data"), asks, class("local", local)].into_iter().chain(volumes)
+    };
+    let cluster = convert(objects(true)).cluster;
+    assert_eq!(first_refusal(&cluster), None);
+    let zones = first_spec(&cluster).volumes.unbound[0][0].get(cluster.well_known.zone).unwrap();
+    assert_eq!(zones.single(), cluster.symbols.get("b"));
+    let cluster = convert(objects(false)).cluster;
+    assert_eq!(first_refusal(&cluster), Some("pod has unbound immediate PersistentVolumeClaims"));
 }
 
 #[test]
