@@ -87,6 +87,23 @@ fn owners_draw_from_the_room_that_is_held_for_them_and_others_get_the_rest() {
 }
 
 #[test]
+fn owners_get_more_than_is_reserved_of_the_node_that_is_launched() {
+    // Of memory the Reservation has enough for one of them, and the node for many.
+    let small = "memory: 100Mi, ";
+    let asks = |text: String| text.replace("requests: {", &format!("requests: {{{small}"));
+    let owners: String = ["b", "c"].map(|name| asks(owner(name, "1", "", ""))).concat();
+    let plan = run(&(asks(reservation("r", "", "")) + &owners));
+    assert_eq!(placed(&plan["nodeClaims"][0]).1, ["default/b of r", "default/c of r"], "{plan}");
+    assert_eq!(plan["summary"]["nodeClaims"], 1);
+    // Of a Restricted one nobody gets more.
+    let restricted =
+        asks(reservation("r", "", "")).replace("allocateOnce", "allocatePolicy: Restricted\n  allocateOnce");
+    let plan = run(&(restricted + &owners));
+    let drawn: usize = plan["nodeClaims"].as_array().unwrap().iter().map(|claim| placed(claim).1.len()).sum();
+    assert_eq!((drawn, plan["summary"]["placed"].as_u64()), (1, Some(2)), "{plan}");
+}
+
+#[test]
 fn pending_owners_go_with_the_reservation_that_is_launched_for_them() {
     let owners: String = ["a", "b", "c"].map(|name| owner(name, "1", "", "")).concat();
     let plan = run(&(owners + &reservation("r", "", "")));

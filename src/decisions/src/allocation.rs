@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use berth_model::{Assigned, ClassId, Cluster, LabelsId, MemberKind, ReservationId, Resources, SpecId, Sym, Universe};
+use berth_model::{
+    Assigned, ClassId, Cluster, LabelsId, MemberKind, Money, ReservationId, Resources, SpecId, Sym, Universe,
+};
 use berth_provisioning::{Launching, NodePlan, Options, Solution, Unschedulable};
 use berth_scheduling::Placement;
-use berth_scheduling::reservation::{Bundled, Draws, bundle};
+use berth_scheduling::reservation::{Before, Beyond, Bundled, Draws, bundle};
 
 use crate::assignment::{Assignment, MemberName, Share};
 use crate::existing::{self, Existing};
@@ -60,7 +62,7 @@ pub(crate) fn solve_beside(
 ) -> (Universe, Solution, Allocation) {
     let existing = existing::bind(cluster, launching, placing);
     let mut draws = Draws::default();
-    let bundled = bundle(cluster, &mut draws);
+    let bundled = bundle(cluster, &mut draws, Beyond::Nothing);
     let mut allocation = Allocation::new(existing, draws, cluster);
     let plan = |cluster: &mut Cluster, draws: &Draws| {
         berth_provisioning::solve_giving_back(cluster, options, launching, |cluster, universe, solution| {
@@ -71,9 +73,14 @@ pub(crate) fn solve_beside(
         Some(plans) => plans.plan(cluster, options, |cluster| plan(cluster, &allocation.draws)),
         None => plan(cluster, &allocation.draws),
     };
-    if let Some(before) = bundled.filter(|_| allocation.leaves_any(cluster, &universe, &solution)) {
-        before.restore(cluster, &mut allocation.draws);
-        (universe, solution) = plan(cluster, &allocation.draws);
+    if let Some(before) = bundled {
+        if allocation.leaves_any(cluster, &universe, &solution) {
+            before.restore(cluster, &mut allocation.draws);
+            (universe, solution) = plan(cluster, &allocation.draws);
+        } else if let Some(better) = allocation.plan_beyond(cluster, before, rank(&solution, options), (options, plan))
+        {
+            (universe, solution) = better;
+        }
     }
     allocation.joined = let_owners_come(cluster, &universe, options, &mut allocation.draws, &mut solution);
     // Owners may have gone to others.
@@ -84,6 +91,14 @@ pub(crate) fn solve_beside(
         }
     }
     (universe, solution, allocation)
+}
+
+/// How good a plan is, the best first: how many have no place, what it costs, and how many nodes it launches.
+fn rank(solution: &Solution, options: &Options) -> (u64, Money, u64) {
+    let left = solution.unschedulable.iter().map(|left| u64::from(left.count)).sum();
+    let nodes = solution.claims.iter().map(|claims| u64::from(claims.count)).sum();
+    let price = solution.claims.iter().map(|claims| (claims.price + options.node_cost).times(claims.count.into()));
+    (left, price.sum(), nodes)
 }
 
 /// Says who draws on launched nodes: these request what Reservations hold once their owners have come.
@@ -177,6 +192,31 @@ impl Allocation {
             Some((cluster.symbols.text(name).into(), index))
         });
         self.by_name = reservations.collect();
+    }
+
+    /// Plans anew with owners that get more than is reserved, on the node that the Reservation gets anyway; `None` where there
+    /// are none, or that is no better than the plan of this rank.
+    fn plan_beyond(
+        &mut self,
+        cluster: &mut Cluster,
+        before: Before,
+        known: (u64, Money, u64),
+        (options, plan): (&Options, impl Fn(&mut Cluster, &Draws) -> (Universe, Solution)),
+    ) -> Option<(Universe, Solution)> {
+        let (rows, draws) = (Before::of(cluster), self.draws.clone());
+        before.restore(cluster, &mut self.draws);
+        bundle(cluster, &mut self.draws, Beyond::OnSameType);
+        if self.draws.len() > draws.len() {
+            self.set_names(cluster);
+            let (universe, solution) = plan(cluster, &self.draws);
+            if !self.leaves_any(cluster, &universe, &solution) && rank(&solution, options) < known {
+                return Some((universe, solution));
+            }
+        }
+        rows.restore(cluster, &mut self.draws);
+        self.draws = draws;
+        self.set_names(cluster);
+        None
     }
 
     /// Whether a Reservation with owners has no place.

@@ -1,10 +1,11 @@
 //! Owners into the room of Reservations that are still to be placed: where a Reservation goes, they go with it.
 
 use berth_model::{
-    AllocatePolicy, ClassId, Cluster, Holding, Labels, MemberKind, MemberRun, PendingRow, Phase, PodSpec, Requirements,
-    Reservation, ReservationId, ResourceId, Resources, RowId, SpecId, Symbols, Universe,
+    AllocatePolicy, ClassId, Cluster, Holding, InstanceType, Labels, MemberKind, MemberRun, Money, PendingRow, Phase,
+    PodSpec, Requirements, Reservation, ReservationId, ResourceId, Resources, RowId, SpecId, Symbols, Universe,
 };
 
+use super::choice::gives_any;
 use super::draw::{Bundled, Draws, is_open, owners_in_order};
 use super::matching::{Seeker, may_draw};
 use super::members::take;
@@ -18,6 +19,11 @@ const MOST_TERMS: usize = 32;
 pub struct Before(Vec<PendingRow>);
 
 impl Before {
+    /// The rows as they are.
+    pub fn of(cluster: &Cluster) -> Self {
+        Before(cluster.pending.clone())
+    }
+
     /// Makes the owners pending pods by themselves again.
     pub fn restore(self, cluster: &mut Cluster, draws: &mut Draws) {
         // Rows that were made for bundles stay, empty: they are known by their number.
@@ -28,11 +34,20 @@ impl Before {
     }
 }
 
+/// What owners after the first get of the node beyond what is reserved, where the policy lets them have that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Beyond {
+    /// Nothing.
+    Nothing,
+    /// What is left on the cheapest instance type that has room for the Reservation and those who need no more than is reserved.
+    OnSameType,
+}
+
 /// Gives pending Reservations the owners that they have room for: what is placed is the Reservation with them, on what
 /// admits all of them. `None` where there is nothing to bundle.
 ///
 /// Owners are left to be placed by themselves where their place depends on other pods, or other pods' on them.
-pub fn bundle(cluster: &mut Cluster, draws: &mut Draws) -> Option<Before> {
+pub fn bundle(cluster: &mut Cluster, draws: &mut Draws, beyond: Beyond) -> Option<Before> {
     let refused: Vec<bool> = cluster.specs.iter().map(|spec| spec.refusal.is_some()).collect();
     let is_reservation = |row: &PendingRow| {
         let is_refused = refused.get(row.spec.index()).copied().unwrap_or(true);
@@ -48,10 +63,10 @@ pub fn bundle(cluster: &mut Cluster, draws: &mut Draws) -> Option<Before> {
     if owners.is_empty() {
         return None;
     }
-    let before = Before(cluster.pending.clone());
+    let before = Before::of(cluster);
     for row in 0..before.0.len() {
         if before.0.get(row).is_some_and(is_reservation) {
-            bundle_row(cluster, row, &mut owners, draws);
+            bundle_row(cluster, row, (&mut owners, beyond), draws);
         }
     }
     (!draws.with.is_empty()).then_some(before)
@@ -82,7 +97,7 @@ impl Owners {
 }
 
 /// Fills each Reservation of a row in turn; those that are filled alike are a row again.
-fn bundle_row(cluster: &mut Cluster, row: usize, owners: &mut [Owners], draws: &mut Draws) {
+fn bundle_row(cluster: &mut Cluster, row: usize, (owners, beyond): (&mut [Owners], Beyond), draws: &mut Draws) {
     let Some((namespace, labels, stand_in, members)) = cluster.pending.get_mut(row).map(|row| {
         let members = std::mem::take(&mut row.members);
         (row.namespace, row.labels, row.spec, members)
@@ -95,7 +110,7 @@ fn bundle_row(cluster: &mut Cluster, row: usize, owners: &mut [Owners], draws: &
     probe.phase = Phase::Available;
     let mut left = Vec::new();
     for member in members {
-        let Some(filled) = fill(cluster, &spec, &probe, like, owners) else {
+        let Some(filled) = fill(cluster, &spec, (&probe, like), owners, beyond) else {
             left.push(member);
             continue;
         };
@@ -131,54 +146,115 @@ struct Filled {
     spec: PodSpec,
     /// Owners by position, and how many of each.
     owners: Vec<(usize, u32)>,
+    /// What owners request.
+    request: Resources,
+    holding: Holding,
+}
+
+// === impl Filled ===
+
+impl Filled {
+    /// What owners request, and what is held beside that.
+    fn requests(&self) -> Resources {
+        let mut requests = self.request.clone();
+        requests.add(&self.holding.held());
+        requests
+    }
+
+    /// Adds as many owners as may draw and are taken.
+    fn add(
+        &mut self,
+        cluster: &Cluster,
+        (probe, like): (&Reservation, ReservationId),
+        owners: &[Owners],
+        takes: impl Fn(&Filled, &PodSpec) -> bool,
+    ) {
+        for (position, class) in owners.iter().enumerate() {
+            let has = |filled: &Filled| {
+                let known = filled.owners.iter().filter(|(known, _)| *known == position);
+                known.map(|(_, count)| *count).sum::<u32>()
+            };
+            let is_owner = class.spec.reservation.owner_of.binary_search(&like).is_ok();
+            let seeker = Seeker { is_owner, spec: &class.spec };
+            let mut count = 0;
+            let before = has(self);
+            while before + count < class.left
+                && may_draw(&seeker, probe, self.holding.owners(), &Labels::default(), &cluster.symbols).is_ok()
+                && takes(self, &class.spec)
+            {
+                let Some(merged) = merge(&self.spec, &class.spec, self.holding.owners() > 0, &cluster.symbols) else {
+                    break;
+                };
+                self.spec = merged;
+                self.holding.draw_in_sum(&class.spec.requests);
+                self.request.add(&class.spec.requests);
+                count += 1;
+            }
+            if count > 0 {
+                self.owners.retain(|(known, _)| *known != position);
+                self.owners.push((position, before + count));
+            }
+        }
+    }
 }
 
 fn fill(
     cluster: &Cluster,
     stand_in: &PodSpec,
-    probe: &Reservation,
-    like: ReservationId,
+    probe: (&Reservation, ReservationId),
     owners: &[Owners],
+    beyond: Beyond,
 ) -> Option<Filled> {
-    let mut holding = Holding::new(like, probe);
-    let mut filled = Filled { spec: stand_in.clone(), owners: Vec::new() };
-    let mut requests = Resources::new();
-    for (position, class) in owners.iter().enumerate().filter(|(_, class)| class.left > 0) {
-        let is_owner = class.spec.reservation.owner_of.binary_search(&like).is_ok();
-        let seeker = Seeker { is_owner, spec: &class.spec };
-        let mut count = 0;
-        while count < class.left
-            && may_draw(&seeker, probe, holding.owners(), &Labels::default(), &cluster.symbols).is_ok()
-            && takes(&holding, &class.spec)
-        {
-            let Some(merged) = merge(&filled.spec, &class.spec, count + holding.owners() > 0, &cluster.symbols) else {
-                break;
-            };
-            filled.spec = merged;
-            holding.draw_in_sum(&class.spec.requests);
-            requests.add(&class.spec.requests);
-            count += 1;
-        }
-        if count > 0 {
-            filled.owners.push((position, count));
-        }
+    let holding = Holding::new(probe.1, probe.0);
+    let mut filled = Filled { spec: stand_in.clone(), owners: Vec::new(), request: Resources::new(), holding };
+    filled.add(cluster, probe, owners, |filled, owner| takes(&filled.holding, owner));
+    if beyond == Beyond::OnSameType
+        && filled.holding.owners() > 0
+        && let Some(room) = cheapest_room(cluster, &filled.requests())
+    {
+        filled.add(cluster, probe, owners, |filled, owner| takes_beyond(filled, owner, room));
     }
-    filled.spec.reservation.owners_request = requests.clone();
-    requests.add(&holding.held());
-    filled.spec.requests = requests;
+    filled.spec.reservation.owners_request = filled.request.clone();
+    filled.spec.requests = filled.requests();
     (!filled.owners.is_empty()).then_some(filled)
+}
+
+/// What there is on the cheapest instance type that has room for so much.
+fn cheapest_room<'c>(cluster: &'c Cluster, requests: &Resources) -> Option<&'c Resources> {
+    let price = |known: &InstanceType| known.offerings.iter().map(|offering| offering.list_price).min();
+    let fitting = cluster.instance_types.iter().filter(|known| requests.fits(&known.resources));
+    let priced = fitting.filter_map(|known| Some((price(known)?, known)));
+    let cheapest: Option<(Money, &InstanceType)> = priced.reduce(|a, b| if b.0 < a.0 { b } else { a });
+    cheapest.map(|(_, known)| &known.resources)
 }
 
 /// Whether a Reservation has room for one more owner: all of what it reserves, or it is the first, and the policy lets
 /// it take more from the node.
 fn takes(holding: &Holding, owner: &PodSpec) -> bool {
+    let overflows = holding.owners() == 0 && holding.policy() != AllocatePolicy::Restricted;
+    takes_with(holding, owner, overflows)
+}
+
+/// Whether a Reservation has some left for one more owner, and the node of this room the rest.
+fn takes_beyond(filled: &Filled, owner: &PodSpec, room: &Resources) -> bool {
+    let mut with = filled.holding.clone();
+    with.draw_in_sum(&owner.requests);
+    let mut requests = with.held();
+    requests.add(&filled.request);
+    requests.add(&owner.requests);
+    filled.holding.policy() != AllocatePolicy::Restricted
+        && gives_any(&filled.holding, owner)
+        && takes_with(&filled.holding, owner, true)
+        && requests.fits(room)
+}
+
+fn takes_with(holding: &Holding, owner: &PodSpec, overflows: bool) -> bool {
     let available = holding.available();
     let fits = |id: ResourceId, amount: i64| amount <= available.get(id);
     let is_reserved =
         |id: ResourceId| holding.reserved().get(id) > 0 || id == ResourceId::PODS && holding.limits_pods();
     let asked = || owner.requests.iter().filter(|(id, amount)| *amount > 0 && is_reserved(*id));
     let must = owner.reservation.affinity.is_some();
-    let overflows = holding.owners() == 0 && holding.policy() != AllocatePolicy::Restricted;
     (must || holding.shares_resource(&owner.requests))
         && asked().all(|(id, amount)| fits(id, amount) || (overflows && id != ResourceId::PODS))
 }

@@ -38,7 +38,7 @@ mod preemption;
 pub mod reasons;
 
 pub use berth_model::{PreAllocationSettings as Settings, ReservationRules as Rules};
-pub use bundle::{Before, bundle};
+pub use bundle::{Before, Beyond, bundle};
 pub use choice::{
     NodeOffer, WEIGHT, candidate_score, draws_from, gives_any, nominate, normalized, pre_allocation_score, raw_scores,
     score,
