@@ -26,11 +26,18 @@ use crate::worth::cost_of;
 
 /// Nodes times sorts of pods above which there is no program: it would take longer than what-ifs.
 const MOST_CELLS: usize = 20_000_000;
-/// Nodes that a search without new nodes may look at, and each one with them, once for each pod that is placed; and each
-/// of either where it is asked again and again.
-const WORK: u64 = 40_000_000;
-const WORK_WITH_NEW: u64 = 15_000_000;
-const WORK_NOW: u64 = 3_000_000;
+/// Nodes that a search may look at, once for each pod that is placed.
+struct Work {
+    without_new: u64,
+    /// Each search that may launch new nodes.
+    with_new: u64,
+}
+const WORK: Work = Work { without_new: 40_000_000, with_new: 15_000_000 };
+/// Where spot may make way for spot, nearly every node may be replaced: so there is more to find with new nodes.
+const WORK_OF_SPOT: Work = Work { without_new: 100_000_000, with_new: 100_000_000 };
+/// The same where it is asked again and again.
+const WORK_NOW: Work = Work { without_new: 3_000_000, with_new: 3_000_000 };
+const WORK_OF_SPOT_NOW: Work = Work { without_new: 10_000_000, with_new: 10_000_000 };
 /// By how much more a pod costs on a new node than its dual price says, as shares: that price is of nodes that are shared to
 /// the last, and where all is the same no node is launched. A larger share launches fewer nodes, which are fuller.
 const MARGINS: [f64; 6] = [0.01, 0.0, 0.02, 0.03, 0.06, 0.1];
@@ -56,7 +63,7 @@ pub(crate) struct Program {
     packing: Problem,
     /// By bin: the node's name.
     names: Vec<String>,
-    work: u64,
+    work: Work,
     /// By how much more than estimated a pod costs on a new node, as a share: a proposal for each.
     margins: &'static [f64],
     /// By bin that may be emptied: its pods that come again, by `namespace/name`, and their sorts.
@@ -124,7 +131,12 @@ impl Program {
         let mut program = Program {
             problem: Consolidation::default(),
             packing: Problem::default(),
-            work: if options.only_now { WORK_NOW } else { WORK },
+            work: match (options.only_now, options.spot_to_spot) {
+                (false, false) => WORK,
+                (false, true) => WORK_OF_SPOT,
+                (true, false) => WORK_NOW,
+                (true, true) => WORK_OF_SPOT_NOW,
+            },
             margins: &MARGINS_NOW,
             names: Vec::new(),
             pods: Vec::new(),
@@ -187,7 +199,7 @@ impl Program {
         let mut without_new = self.problem.clone();
         without_new.bins.truncate(self.names.len());
         without_new.items.iter_mut().for_each(|item| item.anew = None);
-        let without = consolidate(&without_new, None, self.work);
+        let without = consolidate(&without_new, None, self.work.without_new);
         let leaving = self.leaving(without.clone());
         (leaving, Proposals::new(self, without))
     }
@@ -273,7 +285,7 @@ impl Iterator for Proposals<'_> {
             };
             let problem = dearer(self.again.as_ref().unwrap_or(&self.program.problem), *margin);
             // Not from the last one: of ends that cost the same, decisions make more or less.
-            let found = consolidate(&problem, Some(&self.without), self.program.work.min(WORK_WITH_NEW));
+            let found = consolidate(&problem, Some(&self.without), self.program.work.with_new);
             self.first.get_or_insert_with(|| found.anew.clone());
             self.most = self.most.max(found.saved);
             let leaving = self.program.leaving(found);
