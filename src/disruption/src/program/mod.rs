@@ -26,9 +26,18 @@ use crate::worth::cost_of;
 
 /// Nodes times sorts of pods above which there is no program: it would take longer than what-ifs.
 const MOST_CELLS: usize = 20_000_000;
-/// Nodes that the search may look at in all, once for each pod that is placed; and where it is asked again and again.
-const WORK: u64 = 100_000_000;
-const WORK_NOW: u64 = 10_000_000;
+/// Nodes that a search may look at, once for each pod that is placed.
+struct Work {
+    without_new: u64,
+    /// Each search that may launch new nodes.
+    with_new: u64,
+}
+const WORK: Work = Work { without_new: 40_000_000, with_new: 15_000_000 };
+/// Where spot may make way for spot, nearly every node may be replaced: so there is more to find with new nodes.
+const WORK_OF_SPOT: Work = Work { without_new: 100_000_000, with_new: 100_000_000 };
+/// The same where it is asked again and again.
+const WORK_NOW: Work = Work { without_new: 3_000_000, with_new: 3_000_000 };
+const WORK_OF_SPOT_NOW: Work = Work { without_new: 10_000_000, with_new: 10_000_000 };
 /// By how much more a pod costs on a new node than its dual price says, as shares: that price is of nodes that are shared to
 /// the last, and where all is the same no node is launched. A larger share launches fewer nodes, which are fuller.
 const MARGINS: [f64; 6] = [0.01, 0.0, 0.02, 0.03, 0.06, 0.1];
@@ -36,6 +45,8 @@ const MARGINS: [f64; 6] = [0.01, 0.0, 0.02, 0.03, 0.06, 0.1];
 const MARGINS_NOW: [f64; 1] = [0.01];
 /// Nodes times sorts of pods above which a cluster is large in that respect.
 const MANY_CELLS: usize = 1_000_000;
+/// Searches in turn that find what was proposed before, after which there is no other.
+const MOST_SAME: usize = 3;
 /// A price of an eviction to choose between ends that cost the same: this share of what all costs, for each pod.
 const LEAST_PRICE: f64 = 1e-6;
 
@@ -52,7 +63,7 @@ pub(crate) struct Program {
     packing: Problem,
     /// By bin: the node's name.
     names: Vec<String>,
-    work: u64,
+    work: Work,
     /// By how much more than estimated a pod costs on a new node, as a share: a proposal for each.
     margins: &'static [f64],
     /// By bin that may be emptied: its pods that come again, by `namespace/name`, and their sorts.
@@ -63,8 +74,27 @@ pub(crate) struct Program {
     is_whole: bool,
 }
 
+/// Nodes to remove where new ones are launched, one proposal after another: each takes a search of its own.
+pub(crate) struct Proposals<'p> {
+    program: &'p Program,
+    /// The same program at other prices, once these are tried.
+    again: Option<Consolidation>,
+    margins: std::slice::Iter<'static, f64>,
+    /// By sort: how many pods come to new nodes in the first proposal.
+    first: Option<Vec<u32>>,
+    /// What was found without new nodes.
+    without: Consolidated,
+    /// The margin at which nothing is launched, nor at a larger one.
+    too_dear: f64,
+    given: Vec<Vec<Leaving>>,
+    /// Searches in turn that have found what was given before.
+    n_same: usize,
+    /// What is saved most, in dollars an hour.
+    most: f64,
+}
+
 /// A node that is to go, as the program would have it.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Leaving {
     /// The candidate, by index.
     pub(crate) candidate: usize,
@@ -101,7 +131,12 @@ impl Program {
         let mut program = Program {
             problem: Consolidation::default(),
             packing: Problem::default(),
-            work: if options.only_now { WORK_NOW } else { WORK },
+            work: match (options.only_now, options.spot_to_spot) {
+                (false, false) => WORK,
+                (false, true) => WORK_OF_SPOT,
+                (true, false) => WORK_NOW,
+                (true, true) => WORK_OF_SPOT_NOW,
+            },
             margins: &MARGINS_NOW,
             names: Vec::new(),
             pods: Vec::new(),
@@ -160,37 +195,13 @@ impl Program {
 
     /// The nodes to remove, those first that save most for what they disrupt: without new nodes, and proposals with them. There
     /// are several of these, as what pods cost on new nodes is an estimate.
-    pub(crate) fn solve(&self) -> (Vec<Leaving>, Vec<Vec<Leaving>>) {
+    pub(crate) fn solve(&self) -> (Vec<Leaving>, Proposals<'_>) {
         let mut without_new = self.problem.clone();
         without_new.bins.truncate(self.names.len());
         without_new.items.iter_mut().for_each(|item| item.anew = None);
-        let without = consolidate(&without_new, None, self.work);
-        let has_new =
-            self.problem.bins.len() > self.names.len() || self.problem.items.iter().any(|item| item.anew.is_some());
-        let mut with_new = Vec::new();
-        let mut first: Option<Vec<u32>> = None;
-        for margin in self.margins.iter().filter(|_| has_new) {
-            let found = consolidate(&dearer(&self.problem, *margin), Some(&without), self.work);
-            first.get_or_insert_with(|| found.anew.clone());
-            self.propose(found, &mut with_new);
-        }
-        // Where there is time for more than one proposal, and a first one that launches.
-        let first = first.filter(|anew| self.margins.len() > 1 && anew.iter().any(|count| *count > 0));
-        if let Some(problem) = first.and_then(|anew| self.priced_for(&anew)) {
-            for margin in MARGINS_AGAIN {
-                let found = consolidate(&dearer(&problem, margin), Some(&without), self.work);
-                self.propose(found, &mut with_new);
-            }
-        }
-        (self.leaving(without), with_new)
-    }
-
-    /// Keeps what launches nodes and is not proposed yet.
-    fn propose(&self, found: Consolidated, proposals: &mut Vec<Vec<Leaving>>) {
-        let leaving = self.leaving(found);
-        if leaving.iter().any(|leaving| leaving.launches) && !proposals.contains(&leaving) {
-            proposals.push(leaving);
-        }
+        let without = consolidate(&without_new, None, self.work.without_new);
+        let leaving = self.leaving(without.clone());
+        (leaving, Proposals::new(self, without))
     }
 
     fn leaving(&self, Consolidated { emptied, moved, .. }: Consolidated) -> Vec<Leaving> {
@@ -217,6 +228,80 @@ impl Program {
             leaving.push(Leaving { candidate, launches: moves.len() < pods.len(), moves });
         }
         leaving
+    }
+}
+
+// === impl Proposals ===
+
+impl<'p> Proposals<'p> {
+    /// Whether there was any.
+    pub(crate) fn has_given(&self) -> bool {
+        !self.given.is_empty()
+    }
+
+    /// What new nodes may save at most beside what is saved without, as the program estimates it, in dollars an hour.
+    pub(crate) fn hoped(&self) -> f64 {
+        self.most - self.without.saved
+    }
+
+    fn new(program: &'p Program, without: Consolidated) -> Self {
+        let problem = &program.problem;
+        let has_new = problem.bins.len() > program.names.len() || problem.items.iter().any(|item| item.anew.is_some());
+        let margins = if has_new { program.margins } else { &[] };
+        Proposals {
+            program,
+            again: None,
+            margins: margins.iter(),
+            first: None,
+            too_dear: f64::INFINITY,
+            given: Vec::new(),
+            n_same: 0,
+            most: without.saved,
+            without,
+        }
+    }
+
+    /// Goes on with the prices of the pods that the first proposal would launch nodes for, where there is time for more than
+    /// one proposal.
+    fn begin_again(&mut self) -> Option<()> {
+        let is_open = self.again.is_none() && self.program.margins.len() > 1;
+        let first = self.first.take().filter(|anew| is_open && anew.iter().any(|count| *count > 0))?;
+        self.again = Some(self.program.priced_for(&first)?);
+        self.margins = MARGINS_AGAIN.iter();
+        self.too_dear = f64::INFINITY;
+        Some(())
+    }
+}
+
+impl Iterator for Proposals<'_> {
+    type Item = Vec<Leaving>;
+
+    /// The next one that launches nodes and was not given yet.
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let Some(margin) = self.margins.find(|margin| **margin < self.too_dear) else {
+                self.begin_again()?;
+                continue;
+            };
+            let problem = dearer(self.again.as_ref().unwrap_or(&self.program.problem), *margin);
+            // Not from the last one: of ends that cost the same, decisions make more or less.
+            let found = consolidate(&problem, Some(&self.without), self.program.work.with_new);
+            self.first.get_or_insert_with(|| found.anew.clone());
+            self.most = self.most.max(found.saved);
+            let leaving = self.program.leaving(found);
+            if !leaving.iter().any(|leaving| leaving.launches) {
+                self.too_dear = *margin;
+            } else if self.given.contains(&leaving) {
+                self.n_same += 1;
+            } else {
+                self.n_same = 0;
+                self.given.push(leaving.clone());
+                return Some(leaving);
+            }
+            if self.n_same >= MOST_SAME {
+                return None;
+            }
+        }
     }
 }
 

@@ -18,12 +18,14 @@ use crate::candidate::Candidate;
 use crate::command::Method;
 use crate::play::Played;
 use crate::pods;
-use crate::program::{Leaving, Move, Program};
+use crate::program::{Leaving, Move, Program, Proposals};
 use crate::simulate::{ByPod, Verdict, by_name};
 use crate::worth::worth;
 
 /// Commands that a proposal is cut into, about: of more nodes, several go together.
 pub(super) const COMMANDS: usize = 64;
+/// Proposals with new nodes that pay no more than what is found without, after which no others are asked for.
+const MOST_IDLE: usize = 3;
 /// The taint of a node that is to go later. No cluster has it: in what-ifs it keeps pods off.
 const LEAVING: &str = "berth.sh/leaving";
 
@@ -55,15 +57,20 @@ impl Search<'_> {
     }
 
     /// The proposal that a whole decision says saves most, if that is more than so much, with each pod where that decision has
-    /// it. Where a decision fails, parts of its proposal may do: so it is taken where no other saves more.
+    /// it. Where a decision fails, parts of its proposal may do: so it is taken where no other saves more. Where none of
+    /// the first few saves enough, no more are asked for.
     pub(super) fn best_of(
         &mut self,
         candidates: &[Candidate],
-        proposals: Vec<Vec<Leaving>>,
+        proposals: &mut Proposals<'_>,
         least: Money,
     ) -> Result<Option<Vec<Leaving>>, DecideError> {
         let (mut best, mut failed) = (None, None);
-        for leaving in proposals {
+        let mut n_idle = 0;
+        while (best.is_some() || n_idle < MOST_IDLE)
+            && let Some(leaving) = proposals.next()
+        {
+            n_idle += 1;
             match self.ask_about(candidates, &leaving)? {
                 Asked::Saves(net, decided) => {
                     if best.as_ref().map_or(least, |(most, _)| *most) < net {

@@ -16,7 +16,7 @@ use super::Search;
 use crate::candidate::Candidate;
 use crate::command::Method;
 use crate::pods::{DisruptionCost, disrupted};
-use crate::program::Program;
+use crate::program::{Program, Proposals};
 use crate::simulate::{Replacement, Verdict};
 use crate::worth::{Worth, below, cost_of, worth};
 
@@ -28,6 +28,9 @@ const SHRINK: (usize, usize) = (3, 4);
 const PARTS: usize = 4;
 /// The smallest parts that are left out, as a share of all: with more nodes single ones are not asked about.
 const FINEST: usize = 16;
+
+/// A saving that is not worth many what-ifs, as a share of what all nodes cost.
+const LITTLE: f64 = 1e-3;
 
 /// Nodes that go together, and what that is worth.
 struct Set {
@@ -43,15 +46,22 @@ impl Search<'_> {
         let options = self.options;
         let (candidates, program) = self.program();
         let is_whole = program.as_ref().is_some_and(Program::is_whole);
-        let (leaving, with_new) = program.as_ref().map(Program::solve).unwrap_or_default();
+        let (leaving, mut proposals) = program.as_ref().map(Program::solve).unzip();
+        let leaving = leaving.unwrap_or_default();
+        let proposed = leaving.iter().filter_map(|known| candidates.get(known.candidate));
+        let saved: Money = proposed.map(|known| below(known, options)).sum();
+        let with_new = match proposals.as_mut() {
+            Some(proposals) => self.best_of(&candidates, proposals, saved)?,
+            None => None,
+        };
         // A program that knows all says so where nothing is to be found.
-        let has_new = !with_new.is_empty();
+        let has_new = proposals.as_ref().is_some_and(Proposals::has_given);
         if is_whole && leaving.is_empty() && !has_new {
             return Ok(false);
         }
-        let proposed = leaving.iter().filter_map(|known| candidates.get(known.candidate));
-        let saved: Money = proposed.map(|known| below(known, options)).sum();
-        if let Some(with_new) = self.best_of(&candidates, with_new, saved)?
+        let hoped = proposals.as_ref().map_or(0.0, Proposals::hoped);
+        let may_pay = with_new.is_some() || hoped > LITTLE * self.hourly_cost.dollars();
+        if let Some(with_new) = with_new
             && self.leave_all(&candidates, &with_new)?
         {
             self.has_proposed = is_whole;
@@ -62,10 +72,11 @@ impl Search<'_> {
             self.has_proposed = true;
             return Ok(true);
         }
-        // What is left of its proposals are those that a decision refuses. Without new nodes a rank finds no more among them. Nor
-        // is there much to find with new ones where spot may not make way for spot: who looks again and again does without.
+        // What is left of its proposals are those that a decision refuses. Without new nodes, or where little is hoped for with
+        // them, a rank finds no more among them. Nor is there much to find with new nodes where spot may not make way for spot:
+        // who looks again and again does without.
         let may_skip = self.options.only_now && !self.options.spot_to_spot;
-        if is_whole && (may_skip || self.has_proposed && !has_new) {
+        if is_whole && (may_skip || self.has_proposed && !may_pay) {
             return Ok(false);
         }
         let ranked = self.ranked()?;

@@ -96,9 +96,10 @@ fn a_slot_that_two_node_pools_may_launch_is_one_slot() {
     let prices = crate::prices::Prices::of(state.cluster(now()));
     let survey = crate::survey::Survey::of(&state, &prices, &options, now());
     let program = crate::program::Program::of(&state, &survey.candidates, (&survey, &options)).unwrap();
-    let (_, with_new) = program.solve();
+    let (_, mut with_new) = program.solve();
+    let first = with_new.next().unwrap();
     // The dearer one goes to the slot; the other stays, as nothing else saves.
-    let gone: Vec<&str> = with_new[0].iter().map(|known| &*survey.candidates[known.candidate].node.key.name).collect();
+    let gone: Vec<&str> = first.iter().map(|known| &*survey.candidates[known.candidate].node.key.name).collect();
     assert_eq!(gone, ["y"]);
     let found = disrupt(&mut state, &options, now()).unwrap();
     assert_eq!(lines(&found)[0], "0 SingleNodeConsolidation y > medium cr-1 $0.8000");
