@@ -74,6 +74,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             boot_delay: Duration::from_secs(args.boot_delay.into()),
             adoption: args.adoption.adoption(),
             is_dry: false,
+            // The gate is of the Berth that launches here, which may be any.
+            node_overlay: false,
         };
         let output = args.output;
         let host = Host::start(client, options, move |line| tell(line, output)).await?;

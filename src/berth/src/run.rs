@@ -122,6 +122,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             boot_delay: Duration::from_secs(2),
             adoption: ReservationAdoption::Never,
             is_dry: args.dry_run,
+            node_overlay: solve.gates.node_overlay,
         };
         let (seed, boot_delay, adoption) = (options.seed, options.boot_delay, options.adoption);
         let story = Story::default();

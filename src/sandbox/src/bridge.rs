@@ -11,6 +11,7 @@ use berth_api::{
 use berth_catalogue::Catalogue;
 use berth_cloudprovider::{ProviderId, ReservationKind, ReservationMatching, ReservationState};
 use berth_cloudprovider_fake::cloud::{FakeCloud, FakeReservation, NodeClass};
+use berth_manifests::Object;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -20,6 +21,7 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 
 use crate::cluster::Seen;
+use crate::overlays::{Overlays, PriceSeen};
 
 /// The annotation of a node by which its spot instance is taken back, after so long a notice.
 const INTERRUPT_IN: &str = "berth.sh/interrupt-in";
@@ -42,6 +44,7 @@ pub struct Bridge {
     catalogued: BTreeMap<String, FakeNodeClass>,
     /// By name of a node: the notice that it gives its instance, as it says it.
     interrupted: BTreeMap<String, String>,
+    overlays: Overlays,
 }
 
 // === impl Bridge ===
@@ -58,6 +61,7 @@ impl Bridge {
             classes: BTreeMap::new(),
             catalogued: BTreeMap::new(),
             interrupted: BTreeMap::new(),
+            overlays: Overlays::default(),
         }
     }
 
@@ -75,9 +79,24 @@ impl Bridge {
             Seen::Slots(Event::Delete(own)) => self.reservation_deleted(&own.name_any()),
             Seen::Node(Event::Apply(node) | Event::InitApply(node)) => return self.node_applied(&node),
             Seen::Node(Event::Delete(node)) => self.node_deleted(&node.name_any()),
+            Seen::Price(seen) => self.price_changed(seen),
             _ => {}
         }
         None
+    }
+
+    /// Takes in the NodeOverlays among the objects of the start, and the NodePools by whose labels they select.
+    pub fn begin_prices(&mut self, objects: &[Object]) {
+        if self.overlays.read(objects) {
+            self.overlays.tell(&self.cloud);
+        }
+    }
+
+    /// A NodeOverlay or a NodePool was made, changed or deleted.
+    pub fn price_changed(&mut self, seen: PriceSeen) {
+        if self.overlays.take(seen) {
+            self.overlays.tell(&self.cloud);
+        }
     }
 
     /// A node class was made or changed.

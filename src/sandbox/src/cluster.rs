@@ -24,6 +24,7 @@ use tokio::time::MissedTickBehavior;
 
 use crate::bridge::Bridge;
 use crate::observer::Observer;
+use crate::overlays::PriceSeen;
 use crate::parts::{Base, Parts, PartsOptions};
 use crate::quiet::Quiet;
 use crate::story::{Happened, Line, Moment};
@@ -57,6 +58,7 @@ pub(crate) enum Seen {
     Claim(Event<NodeClaim>),
     Room(Event<Reservation>),
     Told(Event<core::v1::Event>),
+    Price(PriceSeen),
 }
 
 /// Runs a sandbox until `shutdown`, or until it has settled where the options say so. Each thing that happens is one
@@ -108,7 +110,8 @@ pub async fn run(
         None => None,
     };
 
-    let mut watches = watch_all(&client);
+    let has_overlays = !options.without_berth && options.controllers.convert.node_overlay;
+    let mut watches = watch_all(&client, has_overlays);
     let stage_client = client.clone();
     let mut known = State {
         bridge: Bridge::new(client, cloud.clone(), !options.without_berth),
@@ -246,7 +249,7 @@ impl State {
                 self.bridge.node_deleted(&node.name_any());
                 self.observer.node_gone(&node.uid().unwrap_or_default(), &mut self.moment);
             }
-            seen @ (Seen::Class(_) | Seen::ConfigMap(_) | Seen::Slots(_)) if self.is_cloud => {
+            seen @ (Seen::Class(_) | Seen::ConfigMap(_) | Seen::Slots(_) | Seen::Price(_)) if self.is_cloud => {
                 self.bridge.take(seen).await;
             }
             Seen::Claim(Event::Apply(claim) | Event::InitApply(claim)) => self.observer.claim(&claim),
@@ -285,7 +288,8 @@ impl State {
             | Seen::Told(Event::Init | Event::InitDone | Event::Delete(_))
             | Seen::Class(_)
             | Seen::ConfigMap(_)
-            | Seen::Slots(_) => {}
+            | Seen::Slots(_)
+            | Seen::Price(_) => {}
         }
     }
 }
@@ -299,21 +303,24 @@ fn not_created(of: &ObjectReference, message: &str) -> String {
 }
 
 /// Watches of all that the loop looks at. A watch that fails is taken up again by itself.
-fn watch_all(client: &Client) -> BoxStream<'static, Seen> {
-    let streams = [
-        watch::<Pod>(client, Seen::Pod),
-        watch::<Node>(client, Seen::Node),
-        watch::<FakeNodeClass>(client, Seen::Class),
-        watch::<PartialObjectMeta<ConfigMap>>(client, Seen::ConfigMap),
-        watch::<FakeCapacityReservation>(client, Seen::Slots),
-        watch::<NodeClaim>(client, Seen::Claim),
-        watch::<Reservation>(client, Seen::Room),
-        watch::<core::v1::Event>(client, Seen::Told),
+fn watch_all(client: &Client, has_overlays: bool) -> BoxStream<'static, Seen> {
+    let mut streams = vec![
+        watch::<Pod, _>(client, Seen::Pod),
+        watch::<Node, _>(client, Seen::Node),
+        watch::<FakeNodeClass, _>(client, Seen::Class),
+        watch::<PartialObjectMeta<ConfigMap>, _>(client, Seen::ConfigMap),
+        watch::<FakeCapacityReservation, _>(client, Seen::Slots),
+        watch::<NodeClaim, _>(client, Seen::Claim),
+        watch::<Reservation, _>(client, Seen::Room),
+        watch::<core::v1::Event, _>(client, Seen::Told),
     ];
+    if has_overlays {
+        streams.push(PriceSeen::watch(client).map(Seen::Price).boxed());
+    }
     futures::stream::select_all(streams).boxed()
 }
 
-pub(crate) fn watch<K>(client: &Client, seen: fn(Event<K>) -> Seen) -> BoxStream<'static, Seen>
+pub(crate) fn watch<K, S: 'static>(client: &Client, seen: fn(Event<K>) -> S) -> BoxStream<'static, S>
 where
     K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static,
 {

@@ -18,6 +18,7 @@ use tokio::time::MissedTickBehavior;
 
 use crate::bridge::Bridge;
 use crate::cluster::{MOMENT, Seen, watch};
+use crate::overlays::PriceSeen;
 use crate::story::{Happened, Line, Moment};
 use crate::{SandboxError, apply, machines};
 
@@ -36,6 +37,8 @@ pub struct HostOptions {
     pub adoption: ReservationAdoption,
     /// Whether the cloud leaves the cluster as it is: nothing is launched then either.
     pub is_dry: bool,
+    /// Whether NodeOverlays change what is paid, as the feature gate of the Berth says that launches here.
+    pub node_overlay: bool,
 }
 
 /// A fake cloud that goes when this is dropped, with its machines: their nodes stay, and are not ready.
@@ -57,7 +60,7 @@ impl Host {
         options: HostOptions,
         tell: impl FnMut(&Line) + Send + 'static,
     ) -> Result<Self, SandboxError> {
-        let HostOptions { now, seed, catalogue, boot_delay, adoption, is_dry } = options;
+        let HostOptions { now, seed, catalogue, boot_delay, adoption, is_dry, node_overlay } = options;
         let config = CloudConfig {
             seed,
             incarnation: incarnation(seed),
@@ -75,7 +78,7 @@ impl Host {
         tasks.spawn(cloud.clone().run(events));
         let kubelets = Kubelets::start(client.clone(), KubeletConfig { epoch: now, ..KubeletConfig::default() });
         let bridge = Bridge::new(client.clone(), cloud.clone(), !is_dry);
-        tasks.spawn(follow(client, cloud.clone(), bridge, kubelets, happened, tell));
+        tasks.spawn(follow((client, node_overlay), cloud.clone(), bridge, kubelets, happened, tell));
         Ok(Self { cloud, _tasks: tasks })
     }
 
@@ -99,7 +102,7 @@ fn incarnation(seed: u64) -> String {
 }
 
 async fn follow(
-    client: Client,
+    (client, has_overlays): (Client, bool),
     cloud: FakeCloud,
     mut bridge: Bridge,
     kubelets: Kubelets,
@@ -107,12 +110,15 @@ async fn follow(
     mut tell: impl FnMut(&Line),
 ) {
     let mut moment = Moment::default();
-    let watches = [
-        watch::<FakeNodeClass>(&client, Seen::Class),
-        watch::<PartialObjectMeta<ConfigMap>>(&client, Seen::ConfigMap),
-        watch::<FakeCapacityReservation>(&client, Seen::Slots),
-        watch::<Node>(&client, Seen::Node),
+    let mut watches = vec![
+        watch::<FakeNodeClass, _>(&client, Seen::Class),
+        watch::<PartialObjectMeta<ConfigMap>, _>(&client, Seen::ConfigMap),
+        watch::<FakeCapacityReservation, _>(&client, Seen::Slots),
+        watch::<Node, _>(&client, Seen::Node),
     ];
+    if has_overlays {
+        watches.push(PriceSeen::watch(&client).map(Seen::Price).boxed());
+    }
     let mut watches = futures::stream::select_all(watches);
     let mut ticks = tokio::time::interval(MOMENT);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -49,7 +49,7 @@ async fn a_watch_that_fails_is_tried_again_after_a_pause() {
     // Nobody has defined the kind.
     let server = ApiServer::new(Config { log: Some(log), ..Config::default() });
     let client = Client::new(server, "default");
-    let seen = crate::cluster::watch::<FakeNodeClass>(&client, crate::cluster::Seen::Class);
+    let seen = crate::cluster::watch::<FakeNodeClass, _>(&client, crate::cluster::Seen::Class);
     drop(tokio::time::timeout(Duration::from_secs(60), seen.for_each(|_| async {})).await);
     let count = count.load(Ordering::Relaxed);
     assert!((30..100).contains(&count), "{count} requests in a minute");
@@ -165,6 +165,7 @@ async fn live_for(seconds: u64, parts: &Parts, seed: u64) {
         boot_delay: Duration::from_secs(2),
         adoption: ReservationAdoption::Never,
         is_dry: false,
+        node_overlay: false,
     };
     let host = Host::start(parts.client.clone(), options, |_| {}).await.unwrap();
     let cloud = Arc::new(host.cloud().clone());

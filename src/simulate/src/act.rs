@@ -93,7 +93,7 @@ pub(crate) async fn perform(world: &mut World<'_>, step: &Step) -> Result<(), St
 }
 
 /// Prices have changed.
-fn reprice(world: &mut World<'_>) {
+pub(crate) fn reprice(world: &mut World<'_>) {
     world.advance();
     let cloud = world.parts.cloud.clone();
     world.meter.reprice(|id| cloud.prices(id));
@@ -244,12 +244,16 @@ async fn pick(
     picked
 }
 
-/// What a slot of a reservation costs: what the scenario says, else the list prices of its types.
-pub(crate) fn slot_prices(simulation: &Simulation, id: &str, definition: &FakeReservation) -> SlotPrices {
+/// What a slot of a reservation costs: what the scenario says, else the list prices of its types in the catalogue.
+pub(crate) fn slot_prices(
+    simulation: &Simulation,
+    catalogue: &Catalogue,
+    (id, definition): (&str, &FakeReservation),
+) -> SlotPrices {
     if let Some(price) = simulation.reservation_prices.get(id) {
         return SlotPrices::Fixed(*price);
     }
-    let types = simulation.catalogue.types().iter().filter(|entry| definition.instance_types.contains(&entry.name));
+    let types = catalogue.types().iter().filter(|entry| definition.instance_types.contains(&entry.name));
     let prices = types.filter_map(|entry| Some((entry.name.clone(), list_price(entry, id, definition)?)));
     SlotPrices::ByType(prices.collect())
 }

@@ -7,7 +7,7 @@ use berth_api::{FakeCapacityReservation, FakeNodeClass, NodePool, labels};
 use berth_cloudprovider::ProviderId;
 use berth_cloudprovider_fake::cloud::{CloudEvent, FakeCloud, FakeReservation};
 use berth_kubelet::KubeletConfig;
-use berth_sandbox::{Bridge, Parts, PartsOptions};
+use berth_sandbox::{Bridge, Parts, PartsOptions, PriceSeen};
 use berth_slim::PodStatus;
 use futures::stream::{BoxStream, StreamExt};
 use jiff::{SignedDuration, Timestamp};
@@ -113,6 +113,7 @@ enum Seen {
     Pod(Event<SeenPod>),
     Class(Event<FakeNodeClass>),
     Slots(Event<FakeCapacityReservation>),
+    Price(PriceSeen),
 }
 
 impl Simulation {
@@ -172,7 +173,7 @@ impl<'s> World<'s> {
     async fn play(simulation: &'s Simulation, onlooker: &mut dyn Onlooker) -> Result<Outcome, SimulateError> {
         let mut world = Self::start(simulation).await?;
         onlooker.begin(&world.parts.client, &world.parts.cloud);
-        let mut watches = watch_all(&world.parts.client);
+        let mut watches = watch_all(&world.parts.client, world.has_overlays());
         let end = world.start + simulation.duration;
         let interval = (simulation.duration / SAMPLES).max(SHORTEST_SAMPLE);
         let mut next_sample = world.start;
@@ -303,8 +304,16 @@ impl<'s> World<'s> {
             n_refused: 0,
             parts,
         };
+        if world.has_overlays() {
+            world.bridge.begin_prices(&simulation.objects);
+        }
         world.define_reservations();
         Ok(world)
+    }
+
+    /// Whether NodeOverlays change prices.
+    const fn has_overlays(&self) -> bool {
+        self.simulation.controllers.convert.node_overlay
     }
 
     pub(crate) const fn simulation(&self) -> &'s Simulation {
@@ -322,6 +331,7 @@ impl<'s> World<'s> {
     pub(crate) fn define_reservations(&mut self) {
         self.advance();
         let definitions = self.parts.cloud.reservation_definitions();
+        let catalogue = self.parts.cloud.paid_catalogue();
         // What was cancelled holds nothing any more.
         let gone: Vec<String> =
             self.meter.reservations.keys().filter(|id| !definitions.contains_key(*id)).cloned().collect();
@@ -329,7 +339,7 @@ impl<'s> World<'s> {
             self.meter.define(&id, FakeReservation::default(), SlotPrices::default());
         }
         for (id, definition) in definitions {
-            let prices = act::slot_prices(self.simulation, &id, &definition);
+            let prices = act::slot_prices(self.simulation, &catalogue, (&id, &definition));
             let is_new = !self.meter.reservations.contains_key(&id);
             if is_new && definition.total > 0 && !prices.are_known() {
                 self.notes.push(format!(
@@ -393,6 +403,10 @@ impl<'s> World<'s> {
             Seen::Slots(Event::Delete(own)) => {
                 self.bridge.reservation_deleted(&own.name_any());
                 self.define_reservations();
+            }
+            Seen::Price(seen) => {
+                self.bridge.price_changed(seen);
+                act::reprice(self);
             }
             // The watches are of this process and miss nothing.
             Seen::Pod(Event::Init | Event::InitDone)
@@ -504,15 +518,18 @@ async fn vary_made_pool(client: &Client, consolidation: Consolidation) -> kube::
     Ok(())
 }
 
-fn watch_all(client: &Client) -> BoxStream<'static, Seen> {
+fn watch_all(client: &Client, has_overlays: bool) -> BoxStream<'static, Seen> {
     let resource = ApiResource::erase::<Pod>(&());
     let pods = Api::<SeenPod>::all_with(client.clone(), &resource);
     let pods = watcher(pods, watcher::Config::default());
-    let streams = [
+    let mut streams = vec![
         pods.filter_map(|event| async move { event.ok().map(Seen::Pod) }).boxed(),
         watch::<FakeNodeClass>(client, Seen::Class),
         watch::<FakeCapacityReservation>(client, Seen::Slots),
     ];
+    if has_overlays {
+        streams.push(PriceSeen::watch(client).map(Seen::Price).boxed());
+    }
     futures::stream::select_all(streams).boxed()
 }
 

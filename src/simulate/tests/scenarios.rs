@@ -822,3 +822,42 @@ fn nodes_that_no_cloud_has_are_told_to_cost_nothing() {
     let notes = read(&folder, &text).run().unwrap().notes.join("\n");
     assert!(notes.contains("1 node of NodePools has no instance in the cloud"), "{notes}");
 }
+
+/// A scenario with a discount on all that NodePool `all` launches.
+fn discounted(replicas: u32, gate: bool, settings: &str, more: &str) -> String {
+    let overlay = "\nobjects:\n- {apiVersion: karpenter.sh/v1alpha1, kind: NodeOverlay, metadata: {name: half}, spec: {requirements: \
+                   [{key: karpenter.sh/nodepool, operator: In, values: [all]}], priceAdjustment: '-50%'}}\n";
+    let settings = format!("settings: {{featureGates: NodeOverlay={gate}, consolidation: none{settings}}}\n{more}");
+    scenario("on-demand", replicas, &settings)
+        .replacen("\nobjects:\n", overlay, 1)
+        .replace("reservationPrices: {cr: 0.3}\n", "")
+}
+
+/// The regression: decisions were made at the prices that NodeOverlays state, and the bill was not.
+#[test]
+fn what_node_overlays_say_is_paid_while_they_are_there() {
+    let folder = Folder::new("overlay");
+    let cost = |gate, more: &str| run(&folder, &discounted(2, gate, "", more)).cost;
+    let (without, with) = (cost(false, ""), cost(true, ""));
+    assert!(is_about(without.nodes, 0.4) && is_about(with.nodes, 0.2), "{without:?} {with:?}");
+    assert!((without.nodes - 2.0 * with.nodes).abs() < 1e-5, "{without:?} {with:?}");
+    assert!((without.list_price - 2.0 * with.list_price).abs() < 1e-5, "{without:?} {with:?}");
+    // Slots are worth what the same type costs on demand.
+    assert!(
+        (without.reservations - 0.4).abs() < 1e-6 && (with.reservations - 0.2).abs() < 1e-6,
+        "{without:?} {with:?}"
+    );
+    let doubled = "events:\n- {at: 15m, price: {instanceType: big, capacityType: on-demand, dollars: 0.8}}\n";
+    assert!(is_about(cost(true, doubled).nodes, 0.3));
+    let deleted = "events:\n- {at: 15m, delete: {apiVersion: karpenter.sh/v1alpha1, kind: NodeOverlay, name: half}}\n";
+    assert!(is_about(cost(true, deleted).nodes, 0.3));
+}
+
+/// What is spent is added up at the prices by which launches are measured.
+#[test]
+fn a_ceiling_knows_what_node_overlays_say() {
+    let folder = Folder::new("overlay-ceiling");
+    let more = "events:\n- {at: 10m, scale: {name: web, replicas: 5}}\n";
+    let nodes = |gate| run(&folder, &discounted(2, gate, ", maxCost: [0.9]", more)).nodes.launched;
+    assert_eq!((nodes(true), nodes(false)), (4, 2));
+}

@@ -29,6 +29,7 @@ mod events;
 mod launch;
 mod node_class;
 mod observe;
+mod overlay;
 mod provider;
 mod reservation;
 #[cfg(test)]
@@ -50,6 +51,7 @@ pub use config::{CloudConfig, CloudFaults, Excess};
 pub use events::{CloudEvent, Machine, MarketChange};
 pub use node_class::NodeClass;
 pub use observe::Prices;
+pub use overlay::PriceOverlay;
 pub use provider::NODE_CLASS;
 pub use reservation::FakeReservation;
 
@@ -112,16 +114,16 @@ impl FakeCloud {
     /// Defines a node class, or changes it.
     pub fn set_node_class(&self, name: &str, node_class: NodeClass) {
         self.with(|world, _| {
-            world.n_price_changes += 1;
-            world.node_classes.insert(name.to_owned(), node_class)
+            world.node_classes.insert(name.to_owned(), node_class);
+            world.prices_changed();
         });
     }
 
     /// Removes a node class; its instances stay.
     pub fn remove_node_class(&self, name: &str) {
         self.with(|world, _| {
-            world.n_price_changes += 1;
-            world.node_classes.remove(name)
+            world.node_classes.remove(name);
+            world.prices_changed();
         });
     }
 
@@ -231,6 +233,16 @@ impl FakeCloud {
             }
             is_known
         })
+    }
+
+    /// Sets what is paid for instances, where that is not what the catalogues say; what is offered stays as it is.
+    pub fn set_price_overlay(&self, overlay: Option<PriceOverlay>) {
+        self.with(|world, _| world.set_overlay(overlay));
+    }
+
+    /// The cloud's own catalogue at the prices that are paid for nodes of any node class.
+    pub fn paid_catalogue(&self) -> Catalogue {
+        self.look(|world, _| world.paid_catalogue().clone())
     }
 
     /// What [`set_stock`](Self::set_stock) and [`set_price`](Self::set_price) were told, without the first `skip`: a recorder

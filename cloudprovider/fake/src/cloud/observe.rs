@@ -195,9 +195,10 @@ impl World {
     }
 
     fn prices_of(&self, record: &Record) -> Option<Prices> {
-        let class = self.node_class(&record.request.node_class.name).ok()?;
+        let name = &record.request.node_class.name;
+        let class = self.node_class(name).ok()?;
         let offering = &record.truth.offering;
-        let entry = self.instance_type(&class, &offering.instance_type)?;
+        let entry = self.paid_type(name, &class, &offering.instance_type)?;
         let of_type = |capacity_type| {
             let key = OfferingKey { capacity_type, ..offering.clone() };
             entry.offerings.iter().find(|own| key_of(&entry.name, own) == key)
@@ -219,10 +220,11 @@ impl World {
         let mut offerings = own.flat_map(|entry| entry.offerings.iter_mut().filter(|own| !is_reserved(own)));
         let Some(offering) = offerings.find(|own| key_of(&key.instance_type, own) == *key) else { return false };
         offering.price = price;
-        self.n_price_changes += 1;
         self.n_changes += 1;
         // Only the price of an offering that is there has changed, so it is a catalogue as before.
-        Catalogue::new(types).map(|changed| self.catalogue = changed).is_ok()
+        let is_changed = Catalogue::new(types).map(|changed| self.catalogue = changed).is_ok();
+        self.prices_changed();
+        is_changed
     }
 }
 

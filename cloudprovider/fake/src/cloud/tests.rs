@@ -72,3 +72,34 @@ async fn instances_that_are_as_they_were_are_listed_without_a_copy() {
     let then = cloud.list_all().await.unwrap();
     assert_eq!([0, 1].map(|at| Arc::ptr_eq(&first[at], &then[at])), [false, true]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_overlay_changes_what_is_paid_and_nothing_that_is_offered() {
+    use berth_catalogue::{Catalogue, Money};
+    use berth_cloudprovider::CloudProvider;
+
+    use super::{NodeClass, PriceOverlay};
+
+    let cloud = cloud(CloudConfig { boot_delay: SECOND, ..CloudConfig::default() });
+    cloud.set_node_class("default", NodeClass::default());
+    let id = cloud.create(&request(0, on_demand())).await.unwrap().instance.provider_id;
+    let offered = cloud.instance_types(&class("default")).await.unwrap().catalogue;
+    let full = cloud.hourly_cost();
+    let known = cloud.n_price_changes();
+    cloud.set_price_overlay(Some(PriceOverlay::new(|_, catalogue: &Catalogue| {
+        let mut types = catalogue.clone().into_types();
+        for offering in types.iter_mut().flat_map(|entry| &mut entry.offerings) {
+            offering.price = Money::from_pico(offering.price.pico() / 2);
+        }
+        Catalogue::new(types).unwrap()
+    })));
+    assert!(cloud.n_price_changes() > known);
+    assert_eq!(cloud.hourly_cost().times(2), full);
+    assert_eq!(cloud.prices(&id).unwrap().list.times(2), full);
+    assert_eq!(cloud.instance_types(&class("default")).await.unwrap().catalogue, offered);
+    // Prices that change are reduced, too.
+    assert!(cloud.set_price(&offering("m5.large", CapacityType::OnDemand), Money::from_dollars(4)));
+    assert_eq!(cloud.hourly_cost(), Money::from_dollars(2));
+    cloud.set_price_overlay(None);
+    assert_eq!(cloud.hourly_cost(), Money::from_dollars(4));
+}

@@ -1,15 +1,15 @@
 //! The guard against runaways: how much may be launched within an hour, and what nodes may cost an hour.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
-use berth_api::{NodeClaim, NodePool, labels};
+use berth_api::{NodeClaim, NodeOverlay, NodePool, labels};
 use berth_catalogue::Catalogue;
 use berth_model::Money;
 use jiff::Timestamp;
 
 use super::{Core, class_key};
-use crate::claim::Offers;
 use crate::clock::elapsed;
 use crate::kind::Kind;
 use crate::notice::Notice;
@@ -25,22 +25,46 @@ pub(super) type Launches = VecDeque<(Timestamp, String)>;
 pub(super) type Spend = BTreeMap<String, Money>;
 
 impl Core {
-    /// What is spent now. Reserved instances are paid for anyhow and count nothing.
-    pub(super) fn spend(&self) -> Spend {
+    /// What is spent now, at the prices that NodeOverlays make of the cloud's where they count. Reserved instances are paid for
+    /// anyhow and count nothing.
+    pub(super) fn spend(&mut self) -> Spend {
+        self.update_prices();
         let mut spend = Spend::new();
-        let of_class = |(class, offers): (&String, &Offers)| (class.clone(), prices(&offers.types.catalogue));
-        let prices: BTreeMap<String, BTreeMap<PricedOffering, Money>> = self.offers.iter().map(of_class).collect();
         for claim in self.state.all::<NodeClaim>() {
             let pool = pool_of(&claim.metadata).unwrap_or_default();
-            let prices = claim.spec.node_class_ref.as_ref().and_then(|class| prices.get(&class_key(class)));
-            let price = offering_of(claim).and_then(|key| prices?.get(&key).copied());
+            let of_class = claim.spec.node_class_ref.as_ref().and_then(|class| self.prices.get(&class_key(class)));
+            let price = offering_of(claim).and_then(|key| of_class?.prices.get(&key).copied());
             *spend.entry(pool.to_owned()).or_insert(Money::ZERO) += price.unwrap_or(Money::ZERO);
         }
         spend
     }
 
+    /// Brings what nodes cost up to date with what the cloud offers, with NodeOverlays and with the NodePools by which these
+    /// select.
+    fn update_prices(&mut self) {
+        let overlays = self.state.all::<NodeOverlay>().filter(|_| self.options.convert.node_overlay);
+        let overlays: Vec<Arc<NodeOverlay>> = overlays.cloned().collect();
+        // Without overlays nothing depends on NodePools.
+        let pools = self.state.all::<NodePool>().filter(|_| !overlays.is_empty());
+        let pools: Vec<Arc<NodePool>> = pools.cloned().collect();
+        let mut known = std::mem::take(&mut self.prices);
+        for (class, offers) in &self.offers {
+            let own = |pool: &&Arc<NodePool>| {
+                pool.spec.template.spec.node_class_ref.as_ref().is_some_and(|own| class_key(own) == *class)
+            };
+            let sources = Sources {
+                catalogue: Arc::clone(&offers.types.catalogue),
+                overlays: overlays.clone(),
+                pools: pools.iter().filter(own).cloned().collect(),
+            };
+            let known = known.remove(class).filter(|known| known.sources.says_as(&sources));
+            let prices = known.unwrap_or_else(|| Prices { prices: sources.prices(), sources });
+            self.prices.insert(class.clone(), prices);
+        }
+    }
+
     /// The same where some ceiling is in dollars; nothing where none is.
-    pub(super) fn spend_for_ceilings(&self) -> Spend {
+    pub(super) fn spend_for_ceilings(&mut self) -> Spend {
         let Ceilings { of_each_pool, in_all } = &self.options.ceilings;
         let is_asked = of_each_pool.dollars_per_hour.or(in_all.dollars_per_hour).is_some();
         if is_asked { self.spend() } else { Spend::new() }
@@ -78,7 +102,47 @@ impl Core {
 /// Instance type, zone and capacity type.
 type PricedOffering = (String, Option<String>, String);
 
-fn prices(catalogue: &Catalogue) -> BTreeMap<PricedOffering, Money> {
+/// What nodes of a node class cost, and what that comes of.
+pub(super) struct Prices {
+    sources: Sources,
+    prices: BTreeMap<PricedOffering, Money>,
+}
+
+/// What the prices of a node class come of.
+struct Sources {
+    catalogue: Arc<Catalogue>,
+    overlays: Vec<Arc<NodeOverlay>>,
+    pools: Vec<Arc<NodePool>>,
+}
+
+// === impl Sources ===
+
+impl Sources {
+    /// Whether the same prices come of it; most of the time nothing has changed, and nothing is compared.
+    fn says_as(&self, other: &Self) -> bool {
+        let is_same_overlay = |(a, b): (&Arc<NodeOverlay>, &Arc<NodeOverlay>)| {
+            Arc::ptr_eq(a, b) || a.metadata.name == b.metadata.name && a.spec == b.spec
+        };
+        let is_same_pool = |(a, b): (&Arc<NodePool>, &Arc<NodePool>)| {
+            Arc::ptr_eq(a, b) || a.metadata.name == b.metadata.name && a.spec.template == b.spec.template
+        };
+        (Arc::ptr_eq(&self.catalogue, &other.catalogue) || self.catalogue == other.catalogue)
+            && self.overlays.len() == other.overlays.len()
+            && self.overlays.iter().zip(&other.overlays).all(is_same_overlay)
+            && self.pools.len() == other.pools.len()
+            && self.pools.iter().zip(&other.pools).all(is_same_pool)
+    }
+
+    fn prices(&self) -> BTreeMap<PricedOffering, Money> {
+        if self.overlays.is_empty() {
+            return prices_of(&self.catalogue);
+        }
+        let (pools, overlays) = (self.pools.iter().map(|own| &**own), self.overlays.iter().map(|own| &**own));
+        prices_of(&berth_convert::overlaid(&self.catalogue, pools, overlays))
+    }
+}
+
+fn prices_of(catalogue: &Catalogue) -> BTreeMap<PricedOffering, Money> {
     let mut prices = BTreeMap::new();
     for of_type in catalogue.types() {
         for offering in &of_type.offerings {

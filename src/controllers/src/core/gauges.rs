@@ -49,7 +49,7 @@ impl Core {
         all
     }
 
-    fn pool_metrics(&self) -> Vec<Metric> {
+    fn pool_metrics(&mut self) -> Vec<Metric> {
         let (mut usage, mut limits, mut cost, mut claims) = (Sums::new(), Sums::new(), Sums::new(), Sums::new());
         for (name, pool) in self.view.pools.iter() {
             let of = |resource: &str| vec![("nodepool", name.clone()), ("resource_type", resource.to_owned())];

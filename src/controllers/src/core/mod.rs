@@ -265,6 +265,8 @@ pub(crate) struct Core {
     evictions: BTreeMap<PodName, Eviction>,
     /// What each node class offers.
     offers: BTreeMap<String, Offers>,
+    /// What that costs, as far as it was asked for.
+    prices: BTreeMap<String, ceilings::Prices>,
     /// Instances that have ended, as long as a count of slots may include them.
     ended: BTreeSet<ProviderId>,
     /// Instances that the cloud will take back, by provider id.
@@ -350,6 +352,7 @@ impl Core {
             nodeless: BTreeMap::new(),
             evictions: BTreeMap::new(),
             offers: BTreeMap::new(),
+            prices: BTreeMap::new(),
             ended: BTreeSet::new(),
             interrupted: BTreeMap::new(),
             looked_for_places: None,

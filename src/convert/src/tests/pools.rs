@@ -141,3 +141,24 @@ fn an_overlay_that_selects_some_pools_of_a_type_is_ignored_with_a_warning() {
     let told = |warning: &String| warning.starts_with("NodeOverlay a: selects some NodePools and not others");
     assert!(converted.warnings.iter().any(told), "{:?}", converted.warnings);
 }
+
+#[test]
+fn an_overlaid_catalogue_differs_in_prices_alone() {
+    let catalogue = berth_catalogue::read(TYPES.as_bytes(), "t").unwrap();
+    let pool: berth_api::NodePool = serde_json::from_value(pool_of_team("p", "a")).unwrap();
+    let team: berth_api::NodeOverlay = serde_json::from_value(of_pool("team", "In", &["a"])).unwrap();
+    // What has run out has a price, too.
+    let empty = catalogue.clone().without(|_, offering| offering.capacity_type().is_some());
+    for catalogue in [catalogue, empty] {
+        let paid = crate::overlaid(&catalogue, [&pool], [&team]);
+        let mut types = paid.clone().into_types();
+        let half = "0.5".parse::<Money>().unwrap();
+        for offering in &mut types[0].offerings {
+            assert_eq!(std::mem::take(&mut offering.price), half);
+        }
+        let mut expected = catalogue.clone().into_types();
+        expected[0].offerings.iter_mut().for_each(|own| own.price = Money::ZERO);
+        assert_eq!(types, expected);
+        assert_eq!(crate::overlaid(&catalogue, [], []), catalogue);
+    }
+}

@@ -1,0 +1,109 @@
+//! NodeOverlays, as the cloud's bill is to have them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use berth_api::{NodeOverlay, NodePool};
+use berth_cloudprovider_fake::cloud::{FakeCloud, PriceOverlay};
+use berth_manifests::Object;
+use futures::stream::{BoxStream, StreamExt};
+use kube::runtime::watcher::Event;
+use kube::{Client, ResourceExt};
+
+use crate::cluster::watch;
+
+/// What is known of NodeOverlays, and of NodePools by whose labels they select.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Overlays {
+    overlays: BTreeMap<String, Arc<NodeOverlay>>,
+    /// Without their statuses.
+    pools: BTreeMap<String, Arc<NodePool>>,
+}
+
+/// A change that decides what is paid for nodes: of a NodeOverlay or a NodePool.
+#[derive(Debug)]
+pub struct PriceSeen(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    Overlay(Box<Event<NodeOverlay>>),
+    Pool(Box<Event<NodePool>>),
+}
+
+// === impl PriceSeen ===
+
+impl PriceSeen {
+    /// Watches all that decides what is paid beside the catalogues.
+    pub fn watch(client: &Client) -> BoxStream<'static, Self> {
+        let overlays = watch::<NodeOverlay, _>(client, |event| Self(Kind::Overlay(Box::new(event))));
+        let pools = watch::<NodePool, _>(client, |event| Self(Kind::Pool(Box::new(event))));
+        futures::stream::select(overlays, pools).boxed()
+    }
+}
+
+// === impl Overlays ===
+
+impl Overlays {
+    /// Takes in objects. Whether something has changed.
+    pub(crate) fn read(&mut self, objects: &[Object]) -> bool {
+        let mut is_changed = false;
+        for object in objects {
+            is_changed |= match object {
+                Object::NodeOverlay(own) => self.overlay((**own).clone()),
+                Object::NodePool(own) => self.pool((**own).clone()),
+                _ => false,
+            };
+        }
+        is_changed
+    }
+
+    /// Takes in a change. Whether something is different now.
+    pub(crate) fn take(&mut self, seen: PriceSeen) -> bool {
+        // The watches are of this process, or what they miss comes with the next change.
+        match seen.0 {
+            Kind::Overlay(event) => match *event {
+                Event::Apply(own) | Event::InitApply(own) => self.overlay(own),
+                Event::Delete(own) => self.overlays.remove(&own.name_any()).is_some(),
+                Event::Init | Event::InitDone => false,
+            },
+            Kind::Pool(event) => match *event {
+                Event::Apply(own) | Event::InitApply(own) => self.pool(own),
+                Event::Delete(own) => self.pools.remove(&own.name_any()).is_some(),
+                Event::Init | Event::InitDone => false,
+            },
+        }
+    }
+
+    fn overlay(&mut self, mut own: NodeOverlay) -> bool {
+        own.status = None;
+        let name = own.name_any();
+        let is_same = self.overlays.get(&name).is_some_and(|known| known.spec == own.spec);
+        self.overlays.insert(name, Arc::new(own));
+        !is_same
+    }
+
+    fn pool(&mut self, mut own: NodePool) -> bool {
+        own.status = None;
+        let name = own.name_any();
+        let is_same = self.pools.get(&name).is_some_and(|known| known.spec == own.spec);
+        self.pools.insert(name, Arc::new(own));
+        !is_same
+    }
+
+    /// Tells the cloud what is paid.
+    pub(crate) fn tell(&self, cloud: &FakeCloud) {
+        if self.overlays.is_empty() {
+            return cloud.set_price_overlay(None);
+        }
+        let Self { overlays, pools } = self.clone();
+        let reprice = move |class: Option<&str>, catalogue: &_| {
+            let is_of_class = |pool: &&NodePool| {
+                let own = pool.spec.template.spec.node_class_ref.as_ref();
+                class.is_none_or(|class| own.is_some_and(|own| own.name == class))
+            };
+            let pools = pools.values().map(|pool| &**pool).filter(is_of_class);
+            berth_convert::overlaid(catalogue, pools, overlays.values().map(|overlay| &**overlay))
+        };
+        cloud.set_price_overlay(Some(PriceOverlay::new(reprice)));
+    }
+}
