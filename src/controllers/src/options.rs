@@ -31,6 +31,9 @@ pub struct Options {
     pub timings: Timings,
     /// Whether no Events are written.
     pub without_events: bool,
+    /// What takes long is decided elsewhere where there are threads. In a simulation, where there are none, it is decided so long
+    /// after it was asked, while all else goes on; `None`: at once.
+    pub answers_after: Option<Duration>,
     /// How the lead is found; `None` where there is no other process.
     pub lease: Option<LeaseOptions>,
 }

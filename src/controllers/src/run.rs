@@ -135,7 +135,8 @@ impl Controllers {
         watch_all(&self.client, &self.clock, &sender, &mut watches);
         drop(sender);
         let mut core = Core::new(self.options.clone(), Arc::clone(&self.provider));
-        if has_threads() {
+        let answers_after = self.options.answers_after;
+        if has_threads() || answers_after.is_some() {
             core.decide_aside();
         }
         let writer = Writer::new(self.client.clone(), fence);
@@ -155,10 +156,10 @@ impl Controllers {
                 core.measure_decision(launches, start.elapsed().as_secs_f64());
             }
             if let Some(look) = core.take_look() {
-                outside.look(look, core.looks_for());
+                outside.look(look, core.looks_for(), answers_after);
             }
             if let Some(asked) = core.take_asked(self.clock.now()) {
-                outside.solve(asked);
+                outside.solve(asked, answers_after);
             }
             outside.start();
             if let Some(reporter) = &reporter {
@@ -218,6 +219,17 @@ fn take_in(core: &mut Core, input: Input, now: Timestamp) {
 /// watches, the lease and answers go on.
 fn aside<T>(work: impl FnOnce() -> T) -> T {
     if has_threads() { tokio::task::block_in_place(work) } else { work() }
+}
+
+/// Does what takes long in another thread, or, where there is none, once so much time has passed; `None` where it broke off.
+async fn elsewhere<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static, after: Option<Duration>) -> Option<T> {
+    if has_threads() {
+        return tokio::task::spawn_blocking(work).await.ok();
+    }
+    if let Some(after) = after {
+        tokio::time::sleep(after).await;
+    }
+    Some(work())
 }
 
 /// Whether there are other threads to work in. In simulations everything takes turns.
@@ -283,23 +295,19 @@ impl Outside {
     }
 
     /// Has a look at the nodes, in a thread of its own.
-    fn look(&mut self, look: Box<Look>, looks_for: LooksFor) {
+    fn look(&mut self, look: Box<Look>, looks_for: LooksFor, after: Option<Duration>) {
         self.under_way.push(Box::pin(async move {
             let start = Instant::now();
-            let found = if has_threads() {
-                tokio::task::spawn_blocking(move || look.run()).await.ok()
-            } else {
-                Some(look.run())
-            };
+            let found = elsewhere(move || look.run(), after).await;
             let seconds = start.elapsed().as_secs_f64();
             Done { input: Input::Found(Box::new(found)), seconds, method: looks_for.as_str() }
         }));
     }
 
     /// Answers what takes long, in a thread of its own.
-    fn solve(&mut self, asked: Box<Asked>) {
+    fn solve(&mut self, asked: Box<Asked>, after: Option<Duration>) {
         self.under_way.push(Box::pin(async move {
-            let answered = tokio::task::spawn_blocking(move || asked.answer()).await.ok().map(Box::new);
+            let answered = elsewhere(move || asked.answer(), after).await.map(Box::new);
             Done { input: Input::Solved(answered), seconds: 0.0, method: "" }
         }));
     }

@@ -827,7 +827,7 @@ fn nodes_that_no_cloud_has_are_told_to_cost_nothing() {
 fn discounted(replicas: u32, gate: bool, settings: &str, more: &str) -> String {
     let overlay = "\nobjects:\n- {apiVersion: karpenter.sh/v1alpha1, kind: NodeOverlay, metadata: {name: half}, spec: {requirements: \
                    [{key: karpenter.sh/nodepool, operator: In, values: [all]}], priceAdjustment: '-50%'}}\n";
-    let settings = format!("settings: {{featureGates: NodeOverlay={gate}, consolidation: none{settings}}}\n{more}");
+    let settings = format!("settings: {{featureGates: NodeOverlay={gate}, consolidation: Never{settings}}}\n{more}");
     scenario("on-demand", replicas, &settings)
         .replacen("\nobjects:\n", overlay, 1)
         .replace("reservationPrices: {cr: 0.3}\n", "")

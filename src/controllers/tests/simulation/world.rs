@@ -52,6 +52,9 @@ pub(crate) struct World {
 /// Until when which reservation had how many slots.
 type HadSlots = Arc<Mutex<Vec<(Instant, String, u32)>>>;
 
+/// How long decisions take where they are made elsewhere.
+const ANSWERS_AFTER: Duration = Duration::from_millis(300);
+
 /// For how long a process may go by a count that has changed: counts are asked for every five seconds, and in trouble some
 /// are not answered.
 const KNOWN_LATE: Duration = Duration::from_secs(60);
@@ -100,7 +103,9 @@ impl World {
         let n_starts = Arc::new(Mutex::new(0));
         // Counts are looked at as often as the sandbox does.
         let timings = Timings { offers_period: Duration::from_secs(5), ..Timings::default() };
-        let options = Options { timings, seed, ..Options::default() };
+        // Half of all seeds decide as processes with threads do: while a decision is made, all else goes on.
+        let answers_after = (seed % 2 == 1).then_some(ANSWERS_AFTER);
+        let options = Options { timings, seed, answers_after, ..Options::default() };
         Self { server, client, cloud, trouble, options, violations, tasks, n_starts, plant: None, n_full, had_slots }
     }
 
