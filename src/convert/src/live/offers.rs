@@ -85,9 +85,10 @@ impl Live {
         if startup_taints(&before) != startup_taints(&after) {
             return Patched::NeedsRebuild;
         }
-        // NodeOverlays may select by the labels of NodePools.
-        let labels = |record: &Option<PoolRecord>| record.as_ref().map(|record| record.labels.clone());
-        if self.rooms.pool_labels.are_asked && labels(&before) != labels(&after) {
+        // NodeOverlays may select by the labels of NodePools, those of the types that their node classes have.
+        let selected =
+            |record: &Option<PoolRecord>| record.as_ref().map(|record| (record.labels.clone(), record.pool.node_class));
+        if self.rooms.pool_labels.are_asked && selected(&before) != selected(&after) {
             return Patched::NeedsRebuild;
         }
         let cluster = &mut self.cluster;
