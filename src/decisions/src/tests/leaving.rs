@@ -304,6 +304,33 @@ fn a_pod_comes_where_a_spread_holds_beside_those_who_are_yet_to_leave() {
     }
 }
 
+/// The regression: one that waits for good took the place of one that moves, so that the node of that one was never replaced.
+#[test]
+fn who_runs_yet_goes_on_where_rules_let_only_some_of_those_alike_run() {
+    let mut alone = away_from("web");
+    merge(
+        &mut alone,
+        json!({"metadata": {"labels": {"app": "web"}, "creationTimestamp": "1970-01-01T00:00:00Z",
+        "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "1", "controller": true}]}}),
+    );
+    // The oldest was bound first.
+    let mut waits = alone.clone();
+    merge(&mut waits, json!({"metadata": {"creationTimestamp": "1970-01-01T00:00:01Z"}}));
+    for name in ["a-waits", "z-waits"] {
+        let objects = [
+            going_away(in_zone("leaving", "a")),
+            mk_node("n", "2", &json!({ZONE: "a"})),
+            mk_pod("old", "1", on("leaving", alone.clone(), false)),
+            mk_pod(name, "1", waits.clone()),
+        ];
+        let mut state = state_of(&objects);
+        let decision = decide(&mut state, &full(), NOW).unwrap();
+        let moves: Vec<_> =
+            decision.moves.iter().map(|known| (&*known.object.key.name, &*known.node.key.name)).collect();
+        assert_eq!((bound_pods(&decision), moves), (Vec::new(), vec![("old", "n")]), "{name}");
+    }
+}
+
 /// The regression: a pod that waits now was sent to a node that comes up, and its room kept for one that is alike and runs yet.
 #[test]
 fn who_waits_now_has_its_room_before_those_who_are_alike_and_run_yet() {
