@@ -38,6 +38,11 @@ fn claims(pod: &Pod) -> Vec<(String, Option<PersistentVolumeClaimSpec>)> {
     claims
 }
 
+/// Whether a claim is yet to be created, so that its class may bind it before its pod is placed.
+fn is_new(world: &World, name: &str) -> bool {
+    world.volume_claims.get(name).is_none_or(|claim| claim.metadata.uid.is_none() && claim.status.is_none())
+}
+
 fn spec_of(
     world: &World,
     name: &str,
@@ -79,7 +84,9 @@ pub(crate) fn conditions(world: &World, pod: &Pod) -> Result<Vec<Condition>, Str
             continue;
         };
         let class = world.storage_classes.get(class).ok_or_else(|| format!("storageclass {class} not found"))?;
-        if class.volume_binding_mode.as_deref() != Some("WaitForFirstConsumer") {
+        let makes_volumes = class.provisioner != "kubernetes.io/no-provisioner";
+        let is_made_before = makes_volumes && is_new(world, &name);
+        if class.volume_binding_mode.as_deref() != Some("WaitForFirstConsumer") && !is_made_before {
             return Err(format!("unbound immediate persistentvolumeclaim {name}"));
         }
         if let Some(terms) = class.allowed_topologies.clone().filter(|t| !t.is_empty()) {

@@ -360,7 +360,7 @@ fn with_volume(f: &mut Fixture, pod: &str, class: &str, bound_in: Option<&str>, 
             "csi": {"driver": "d", "volumeHandle": "v"}, "nodeAffinity": {"required": {"nodeSelectorTerms": [
                 {"matchExpressions": [{"key": ZONE, "operator": "In", "values": [zone]}]}]}}}}));
     }
-    f.objects.push(json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data", "namespace": "default"}, "spec": spec}));
+    f.objects.push(json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data", "namespace": "default"}, "spec": spec, "status": {"phase": "Pending"}}));
     for (name, mode, zones) in [("late", "WaitForFirstConsumer", json!(["a"])), ("now", "Immediate", json!(["a", "b"]))]
     {
         f.objects.push(json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": name},
@@ -376,6 +376,10 @@ fn volumes_decide_where_pods_go() {
     assert_caught("volumes", "default/paid-b", |f| with_volume(f, "paid-b", "late", None, "ReadWriteOnce"));
     assert_caught("volumes", "default/paid-b", |f| with_volume(f, "paid-b", "late", Some("a"), "ReadWriteOnce"));
     assert_caught("volumes", "unbound immediate", |f| with_volume(f, "paid-a", "now", None, "ReadWriteOnce"));
+    assert_fine(|f| {
+        with_volume(f, "paid-a", "now", None, "ReadWriteOnce");
+        f.object("PersistentVolumeClaim", "data")["status"].take();
+    });
     assert_caught("volumes", "default/fits", |f| with_volume(f, "fits", "late", Some("a"), "ReadWriteOnce"));
     assert_caught("volumes", "not found", |f| {
         f.pod_spec("paid-a")["volumes"] = json!([{"name": "d", "persistentVolumeClaim": {"claimName": "none"}}]);

@@ -69,10 +69,16 @@ pub(super) fn volumes(rng: &mut Rng, size: Size) -> Vec<Value> {
             spec["volumeName"] = format!("pv-{name}").into();
             objects.push(volume(&name, rng.pick::<&str>(&ZONES)));
         }
-        objects.push(json!({
+        // One without a status is in files alone, and yet to be created.
+        let is_new = class == "now" && rng.percent(50);
+        let mut claim = json!({
             "apiVersion": "v1", "kind": "PersistentVolumeClaim",
             "metadata": {"name": name, "namespace": rng.pick(&NAMESPACES)}, "spec": spec,
-        }));
+        });
+        if !is_new {
+            claim["status"]["phase"] = if bound { "Bound" } else { "Pending" }.into();
+        }
+        objects.push(claim);
     }
     objects
 }

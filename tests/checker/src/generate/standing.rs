@@ -157,6 +157,7 @@ fn disks(rng: &mut Rng, nodes: &[String], objects: &mut Vec<Value>) {
                 "accessModes": modes, "storageClassName": "", "volumeName": format!("pv-{name}"),
                 "resources": {"requests": {"storage": "1Gi"}},
             },
+            "status": {"phase": "Bound"},
         }));
         let mut is_used = false;
         let in_namespace = |object: &Value| object["kind"] == "Pod" && object["metadata"]["namespace"] == namespace;
@@ -188,7 +189,12 @@ pub fn random_standing_case(seed: u64) -> Vec<Value> {
     let mut rng = Rng::new(seed ^ 0x0057_a4d1);
     let rng = &mut rng;
     let mut objects = namespaces_and_priorities(rng);
-    let storage = volumes(rng, Size::Small);
+    let mut storage = volumes(rng, Size::Small);
+    for claim in storage.iter_mut().filter(|object| object["kind"] == "PersistentVolumeClaim") {
+        if claim.get("status").is_none() {
+            claim["status"]["phase"] = "Pending".into();
+        }
+    }
     let mut claims: Vec<(String, String)> = storage
         .iter()
         .filter(|object| object["kind"] == "PersistentVolumeClaim")
