@@ -73,6 +73,20 @@ async fn an_autoscaler_keeps_what_it_scales_within_its_bounds() {
         world.settle().await;
         assert_eq!(replicas(&world).await, expected, "{set} were asked for");
     }
+    // Two would undo what the other does, for ever: neither does anything, until one is alone.
+    let mut other = autoscaler.clone();
+    other["metadata"]["name"] = json!("other");
+    other["spec"]["minReplicas"] = json!(1);
+    other["spec"]["maxReplicas"] = json!(2);
+    world.create("horizontalpodautoscalers/default", &other).await;
+    world.patch(web, &json!({"spec": {"replicas": 9}})).await;
+    world.settle().await;
+    assert_eq!(replicas(&world).await, 9);
+    let status = world.get("horizontalpodautoscalers/default/other").await.unwrap()["status"].clone();
+    assert_eq!(status["conditions"][1]["reason"], "AmbiguousSelector", "{status}");
+    world.delete("horizontalpodautoscalers/default/other").await;
+    world.settle().await;
+    assert_eq!(replicas(&world).await, 5);
     let raise = json!({"spec": {"minReplicas": 4}});
     world.patch("horizontalpodautoscalers/default/web", &raise).await;
     world.patch(web, &json!({"spec": {"replicas": 1}})).await;

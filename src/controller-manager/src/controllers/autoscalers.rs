@@ -1,5 +1,6 @@
 //! HorizontalPodAutoscalers, as far as they scale without metrics, of which there are none: what they scale is kept within
-//! their bounds. A workload with no replicas is left alone: its autoscaler is off.
+//! their bounds. A workload with no replicas is left alone: its autoscaler is off. So is one that several of them scale, as in
+//! upstream: each would undo what the other did.
 
 use k8s_openapi::api::autoscaling::v2::{
     HorizontalPodAutoscaler, HorizontalPodAutoscalerCondition, HorizontalPodAutoscalerStatus,
@@ -50,7 +51,8 @@ pub(crate) fn sync(core: &mut Core, key: &NamespacedName) -> Effect {
     let Some(spec) = object.spec.as_ref().filter(|_| object.metadata.deletion_timestamp.is_none()) else {
         return Effect::Done;
     };
-    let Some((_, target)) = scaled_by(key, &object) else { return Effect::Done };
+    let Some(scaled) = scaled_by(key, &object) else { return Effect::Done };
+    let target = scaled.1.clone();
     let reference = &spec.scale_target_ref;
     let api_version = reference.api_version.as_deref().unwrap_or_default();
     let Some(resource) = resource_of(&reference.kind, api_version) else { return Effect::Done };
@@ -64,7 +66,16 @@ pub(crate) fn sync(core: &mut Core, key: &NamespacedName) -> Effect {
     // It may come later.
     let Some(wanted) = wanted else { return Effect::Done };
     let replicas = wanted.unwrap_or(1);
-    let to_be = if replicas == 0 { None } else { bounded(replicas, spec.min_replicas.unwrap_or(1), spec.max_replicas) };
+    let n_autoscalers = caches.indexes.autoscalers_of.get(&scaled).count();
+    let scaling = match (replicas, n_autoscalers) {
+        (0, _) => Scaling::Off,
+        (_, 0 | 1) => Scaling::WithinBounds,
+        _ => Scaling::Ambiguous,
+    };
+    let to_be = match scaling {
+        Scaling::WithinBounds => bounded(replicas, spec.min_replicas.unwrap_or(1), spec.max_replicas),
+        Scaling::Off | Scaling::Ambiguous => None,
+    };
     let now = core.now_time();
     let mut writes = Vec::new();
     if let Some((to_be, why)) = to_be {
@@ -72,8 +83,34 @@ pub(crate) fn sync(core: &mut Core, key: &NamespacedName) -> Effect {
         let told = Telling::done(about, "SuccessfulRescale", format!("New size: {to_be}; reason: {why}"));
         writes.push(Write::merge(resource, &target, &json!({"spec": {"replicas": to_be}})).telling(told));
     }
-    writes.extend(status(key, &object, (replicas, to_be.map(|(to_be, _)| to_be)), &now));
+    writes.extend(status(key, &object, (replicas, to_be.map(|(to_be, _)| to_be)), scaling, &now));
     Effect::of(writes)
+}
+
+/// What is made of what an autoscaler says.
+#[derive(Debug, Clone, Copy)]
+enum Scaling {
+    WithinBounds,
+    /// There are to be none.
+    Off,
+    /// Others say something, too.
+    Ambiguous,
+}
+
+impl Scaling {
+    /// Reason and message of the condition `ScalingActive`, which is false.
+    const fn why(self) -> (&'static str, &'static str) {
+        match self {
+            Self::WithinBounds => (
+                "FailedGetResourceMetric",
+                "there are no metrics here: replicas are kept within minReplicas and maxReplicas",
+            ),
+            Self::Off => ("ScalingDisabled", "scaling is disabled since the replica count of the target is zero"),
+            Self::Ambiguous => {
+                ("AmbiguousSelector", "pods by selector are controlled by multiple HPAs: nothing is scaled")
+            }
+        }
+    }
 }
 
 /// Writes how many replicas there are and are to be, where that is new.
@@ -81,6 +118,7 @@ fn status(
     key: &NamespacedName,
     object: &HorizontalPodAutoscaler,
     (current, to_be): (i32, Option<i32>),
+    scaling: Scaling,
     now: &Time,
 ) -> Option<Write> {
     let was = object.status.clone().unwrap_or_default();
@@ -95,20 +133,12 @@ fn status(
             last_transition_time: before.map_or_else(|| Some(now.clone()), |known| known.last_transition_time.clone()),
         }
     };
-    let is_off = current == 0;
-    let mut conditions = vec![condition(
-        "AbleToScale",
-        "True",
-        "SucceededGetScale",
-        "the HPA controller was able to get the target's current scale",
-    )];
-    conditions.push(if is_off {
-        let message = "scaling is disabled since the replica count of the target is zero";
-        condition("ScalingActive", "False", "ScalingDisabled", message)
-    } else {
-        let message = "there are no metrics here: replicas are kept within minReplicas and maxReplicas";
-        condition("ScalingActive", "False", "FailedGetResourceMetric", message)
-    });
+    let able = "the HPA controller was able to get the target's current scale";
+    let (reason, message) = scaling.why();
+    let conditions = vec![
+        condition("AbleToScale", "True", "SucceededGetScale", able),
+        condition("ScalingActive", "False", reason, message),
+    ];
     let status = HorizontalPodAutoscalerStatus {
         observed_generation: object.metadata.generation,
         current_replicas: Some(current),

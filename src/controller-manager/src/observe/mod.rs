@@ -69,14 +69,16 @@ pub(crate) fn slice(core: &mut Core, delta: &Delta<KnownSlice>) {
 }
 
 pub(crate) fn autoscaler(core: &mut Core, delta: &Delta<HorizontalPodAutoscaler>) {
-    let index = &mut core.caches.indexes.autoscalers_of;
     for (object, is_new) in [(&delta.old, false), (&delta.new, true)] {
         let Some(scaled) = object.as_ref().and_then(|object| scaled_by(&delta.key, object)) else { continue };
+        let index = &mut core.caches.indexes.autoscalers_of;
         if is_new {
-            index.insert(scaled, &delta.key);
+            index.insert(scaled.clone(), &delta.key);
         } else {
             index.remove(&scaled, &delta.key);
         }
+        // To others that scale the same it matters whether they are alone.
+        workload::autoscale(core, &scaled);
     }
     core.add(Work::Autoscaler(delta.key.clone()));
 }

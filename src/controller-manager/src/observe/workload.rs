@@ -34,13 +34,12 @@ pub(crate) fn deployment(core: &mut Core, delta: &Delta<Deployment>) {
     let free = all.filter(|(_, view)| view.controller().is_none()).map(|(key, view)| (key, view.labels));
     set_selector(&mut core.caches.indexes.orphan_sets, &work, &delta.key, given, free);
     core.add(work);
-    autoscale(core, "Deployment", &delta.key);
+    autoscale(core, &("Deployment".into(), delta.key.clone()));
 }
 
-/// Whatever scales a workload looks at it.
-fn autoscale(core: &mut Core, kind: &str, key: &NamespacedName) {
-    let scaled = (kind.into(), key.clone());
-    let of_this: Vec<NamespacedName> = core.caches.indexes.autoscalers_of.get(&scaled).cloned().collect();
+/// Whatever scales a workload, by its kind and its name, looks at it.
+pub(super) fn autoscale(core: &mut Core, scaled: &(Box<str>, NamespacedName)) {
+    let of_this: Vec<NamespacedName> = core.caches.indexes.autoscalers_of.get(scaled).cloned().collect();
     for autoscaler in of_this {
         core.add(Work::Autoscaler(autoscaler));
     }
@@ -73,7 +72,7 @@ pub(crate) fn replica_set(core: &mut Core, delta: &Delta<ReplicaSet>) {
     let given = delta.new.as_ref().and_then(|new| workload_selector(Some(&new.spec.as_ref()?.selector)));
     select_orphans(core, &work, &delta.key, given);
     core.add(work);
-    autoscale(core, "ReplicaSet", &delta.key);
+    autoscale(core, &("ReplicaSet".into(), delta.key.clone()));
     for (is_new, kind, name, uid) in controllers_of(delta) {
         if is_new {
             core.caches.indexes.sets_of.insert(uid, &delta.key);
@@ -95,7 +94,7 @@ pub(crate) fn replication_controller(core: &mut Core, delta: &Delta<ReplicationC
     let given = given.filter(|labels| !labels.is_empty()).map(|labels| labels.into_iter().collect::<Selector>());
     select_orphans(core, &work, &delta.key, given);
     core.add(work);
-    autoscale(core, "ReplicationController", &delta.key);
+    autoscale(core, &("ReplicationController".into(), delta.key.clone()));
 }
 
 pub(crate) fn stateful_set(core: &mut Core, delta: &Delta<StatefulSet>) {
@@ -104,7 +103,7 @@ pub(crate) fn stateful_set(core: &mut Core, delta: &Delta<StatefulSet>) {
     select_orphans(core, &work, &delta.key, given.clone());
     select_revisions(core, &work, &delta.key, given);
     core.add(work);
-    autoscale(core, "StatefulSet", &delta.key);
+    autoscale(core, &("StatefulSet".into(), delta.key.clone()));
 }
 
 pub(crate) fn daemon_set(core: &mut Core, delta: &Delta<DaemonSet>) {
