@@ -56,10 +56,27 @@ pub(crate) fn apply(
     symbols: &Symbols,
     warnings: &mut FxIndexSet<String>,
 ) {
-    for Autoscaler { target, which, .. } in autoscalers.values() {
+    let mut names: FxIndexMap<(WorkloadKind, Sym, Sym), Vec<Sym>> = FxIndexMap::default();
+    for ((_, name), autoscaler) in autoscalers {
+        names.entry(autoscaler.target).or_default().push(*name);
+    }
+    // Each would undo what the other does.
+    names.retain(|_, names| names.len() > 1);
+    for ((kind, namespace, workload), names) in &names {
+        let names: Vec<&str> = names.iter().map(|name| symbols.text(*name)).collect();
+        warnings.insert(format!(
+            "{} {}/{}: has HorizontalPodAutoscalers {}: none of them scales it, as each would undo what another does",
+            kind.name(),
+            symbols.text(*namespace),
+            symbols.text(*workload),
+            names.join(", ")
+        ));
+    }
+    let alone = || autoscalers.iter().filter(|(_, autoscaler)| !names.contains_key(&autoscaler.target));
+    for (_, Autoscaler { target, which, .. }) in alone() {
         workloads.leave_count(*target, *which == Replicas::Current);
     }
-    for ((_, name), Autoscaler { target, replicas, most, which }) in autoscalers {
+    for ((_, name), Autoscaler { target, replicas, most, which }) in alone() {
         let changed = match which {
             Replicas::Current => match workloads.raise(*target, *replicas) {
                 Some(before) => Some((before, replicas, "keeps at least")),

@@ -41,6 +41,18 @@ fn a_workload_is_planned_as_its_autoscaler_keeps_it(
     assert_eq!(converted.warnings.iter().find(|told| told.contains("Autoscaler")).map(String::as_str), warning);
 }
 
+#[rstest]
+fn of_two_autoscalers_neither_scales(#[values(Replicas::Current, Replicas::Min, Replicas::Max)] replicas: Replicas) {
+    let other = with(autoscaler("web", json!(1), 3), json!({"metadata": {"name": "other"}}));
+    let options = Options { replicas, ..Options::default() };
+    let converted = convert_with(options, [web(6), autoscaler("web", json!(8), 9), other]);
+    assert_eq!(pending(&converted.cluster), ["default/web-0..5"]);
+    let told: Vec<&String> = converted.warnings.iter().filter(|told| told.contains("Autoscaler")).collect();
+    let expected = "Deployment default/web: has HorizontalPodAutoscalers h, other: none of them scales it, as each would undo \
+                    what another does";
+    assert_eq!(told, [expected]);
+}
+
 #[test]
 fn an_autoscaler_that_wants_more_pods_than_a_plan_may_have_is_refused() {
     let most = i64::from(i32::MAX);
