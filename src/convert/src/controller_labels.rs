@@ -135,8 +135,7 @@ impl ControllerLabels {
         symbols.get(key).is_some_and(|key| self.asked.contains_key(&key))
     }
 
-    /// New pods of a Deployment or StatefulSet have the hash of
-    /// those that run of the same template, where there are some.
+    /// New pods of a Deployment or StatefulSet have the hash of those that run of the same template, where there are some.
     fn label_templates(
         &self,
         workloads: &mut Workloads,

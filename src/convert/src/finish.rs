@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use berth_api::{DefaultingType, PodTopologySpreadArgs, ReservationArgs};
 use berth_model::{
-    Cluster, DefaultConstraint, DefaultSpread, MemberKind, NodePool, PendingRow, PodSpec, PreAllocationSettings,
-    ReservationId, ReservationRules, Sym, Symbols, Taint,
+    Cluster, DefaultConstraint, DefaultSpread, MemberKind, NodePool, PreAllocationSettings, ReservationId,
+    ReservationRules, Sym, Symbols, Taint,
 };
 use k8s_openapi::api::core::v1::TopologySpreadConstraint;
 use k8s_openapi::api::policy::v1::PodDisruptionBudgetSpec;
@@ -311,20 +311,12 @@ fn sort_by_age(pods: &mut [PodRecord], cluster: &Cluster) {
     });
 }
 
-/// Whether, of alike pods, those who wait now come before those who run yet on nodes that go away. Where rules about each other let
-/// only some of them run, these go on: else one that waits for good would take the place of one that moves.
-pub(crate) fn lets_who_waits_first(spec: &PodSpec) -> bool {
-    spec.anti_affinity.is_empty() && spec.affinity.is_empty()
-}
-
 /// Of pods that are alike, those who run yet on nodes that go away come after those who wait now.
 fn put_running_last(running: &FxHashSet<(Sym, Arc<str>)>, cluster: &mut Cluster) {
     if running.is_empty() {
         return;
     }
-    let Cluster { pending, specs, .. } = cluster;
-    let lets_first = |row: &PendingRow| specs.get(row.spec.index()).is_none_or(lets_who_waits_first);
-    for row in pending.iter_mut().filter(|row| row.kind == MemberKind::Pod && lets_first(row)) {
+    for row in cluster.pending.iter_mut().filter(|row| row.kind == MemberKind::Pod) {
         let namespace = row.namespace;
         row.members.sort_by_cached_key(|member| running.contains(&(namespace, member.name.clone())));
     }

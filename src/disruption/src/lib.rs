@@ -35,6 +35,7 @@ mod rooms;
 mod search;
 mod simulate;
 mod slot_users;
+mod stand_ins;
 mod survey;
 #[cfg(test)]
 mod tests;

@@ -14,6 +14,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use crate::candidate::Candidate;
 use crate::command::Places;
 use crate::pods;
+use crate::stand_ins::give_places;
 
 /// What was assumed, so that it can be taken back.
 #[derive(Debug, Default)]
@@ -142,7 +143,8 @@ pub(crate) fn play(
             played.assume(state, &reference, Patch::Create(node));
         }
     }
-    let decision = decider.decide(state, options, now)?;
+    let mut decision = decider.decide(state, options, now)?;
+    give_places(&mut decision, &moved, state);
     for binding in &decision.bindings {
         if moved.contains(&binding.object.key) {
             if binding.object.key.kind == Kind::Reservation {

@@ -8,6 +8,7 @@ use berth_state::{Key, Kind, State, Time};
 use crate::candidate::Candidate;
 use crate::prices::{Price, Prices};
 use crate::reason::Reason;
+use crate::stand_ins::give_places;
 
 /// What would be launched for the pods of nodes that are gone.
 #[derive(Debug, Clone, Default)]
@@ -122,7 +123,8 @@ pub(crate) fn what_if(
             Err(error) => return Ok(Verdict::Fails(vec![Reason { reason: error.to_string(), count: 0 }])),
         }
     }
-    let decision = decider.decide(fork.state(), options, now)?;
+    let mut decision = decider.decide(fork.state(), options, now)?;
+    give_places(&mut decision, &moved, fork.state());
     let mut without_place: BTreeMap<String, usize> = BTreeMap::new();
     for refusal in &decision.refusals {
         let why = refusal.reasons.first().map_or("no node admits them", |(text, _)| text.as_str());

@@ -24,6 +24,7 @@ mod slots;
 mod sums;
 mod survey;
 mod verdicts;
+mod waiting;
 mod whole;
 
 fn now() -> Time {

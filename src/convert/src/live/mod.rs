@@ -22,7 +22,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use berth_api::{Device, NodeClaim, NodeResourceTopology};
-use berth_model::{Cluster, KeyedMap, MemberKind, MemberRun, PendingRow, RowId, SpecId, Sym, Taint};
+use berth_model::{Cluster, KeyedMap, MemberKind, MemberRun, PendingRow, RowId, Sym, Taint};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::storage::v1::CSINode;
@@ -290,17 +290,11 @@ impl Live {
         self.pods.get(&(namespace, Arc::from(name))).map_or(i64::MAX, |entry| entry.created)
     }
 
-    /// When a pending pod's turn is among those alike: who runs yet, on a node that goes away, comes after those who wait now,
-    /// unless their rules let only some of them run.
-    fn turn(&self, namespace: Sym, spec: SpecId, name: &str) -> (bool, i64) {
+    /// When a pending pod's turn is among those alike: who runs yet, on a node that goes away, comes after those who wait now.
+    fn turn(&self, namespace: Sym, name: &str) -> (bool, i64) {
         self.pods.get(&(namespace, Arc::from(name))).map_or((false, i64::MAX), |entry| {
-            let runs = entry.more.as_ref().is_some_and(|more| more.named[0].is_some());
-            (runs && self.lets_who_waits_first(spec), entry.created)
+            (entry.more.as_ref().is_some_and(|more| more.named[0].is_some()), entry.created)
         })
-    }
-
-    fn lets_who_waits_first(&self, spec: SpecId) -> bool {
-        self.cluster.spec(spec).is_none_or(crate::finish::lets_who_waits_first)
     }
 
     /// The oldest first, then by namespace and name.
@@ -316,11 +310,11 @@ impl Live {
         let mut rows = std::mem::take(&mut self.cluster.pending);
         for at in std::mem::take(&mut self.unsorted) {
             let Some(row) = rows.get_mut(at.index()).filter(|row| row.kind == MemberKind::Pod) else { continue };
-            let (namespace, spec) = (row.namespace, row.spec);
-            row.members.sort_by_cached_key(|member| (self.turn(namespace, spec, &member.name), member.name.clone()));
+            let namespace = row.namespace;
+            row.members.sort_by_cached_key(|member| (self.turn(namespace, &member.name), member.name.clone()));
         }
         let place = |row: &PendingRow| {
-            let is_first = |member: &MemberRun| !self.turn(row.namespace, row.spec, &member.name).0;
+            let is_first = |member: &MemberRun| !self.turn(row.namespace, &member.name).0;
             let key = |member: &MemberRun| {
                 let age = match row.kind {
                     MemberKind::Pod => Some(self.created(row.namespace, &member.name)),

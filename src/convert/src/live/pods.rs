@@ -94,7 +94,7 @@ impl Live {
         let key = (namespace, Arc::from(name));
         let Some(Entry { place, more, created }) = self.pods.remove(&key) else { return Patched::Done };
         let more = more.map(|more| *more).unwrap_or_default();
-        let runs = more.named[0].is_some();
+        let turn = (more.named[0].is_some(), created);
         if more.concerns_others {
             return Patched::NeedsRebuild;
         }
@@ -128,7 +128,7 @@ impl Live {
         }
         let was_there = match place {
             PodLocation::Nowhere => true,
-            PodLocation::Row(row) => self.take_member(row, name, (runs, created)),
+            PodLocation::Row(row) => self.take_member(row, name, turn),
             PodLocation::Node(node) => self.rooms.existing.position(node).is_some_and(|position| {
                 let was_there = self.take_off(position, namespace, name);
                 if more.draws_from.is_some() {
@@ -195,13 +195,12 @@ impl Live {
         expected
     }
 
-    fn take_member(&mut self, id: RowId, name: &str, (runs, created): (bool, i64)) -> bool {
+    fn take_member(&mut self, id: RowId, name: &str, own: (bool, i64)) -> bool {
         let is_sorted = !self.unsorted.contains(&id);
         let Some(row) = self.cluster.row(id) else { return false };
         let is_it = |member: &MemberRun| member.numbers.is_none() && *member.name == *name;
         // Rows may be long: those of thousands of replicas.
-        let own = (runs && self.lets_who_waits_first(row.spec), created);
-        let turn = |member: &MemberRun| self.turn(row.namespace, row.spec, &member.name);
+        let turn = |member: &MemberRun| self.turn(row.namespace, &member.name);
         let is_older = |member: &MemberRun| *member.name != *name && (turn(member), &*member.name) < (own, name);
         let guess = if is_sorted { row.members.partition_point(is_older) } else { usize::MAX };
         let at =
