@@ -98,13 +98,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let timings = options.controllers.timings.clone();
     options.controllers = args.controllers.options(&solve, timings);
     let onlookers = args.onlookers.open()?;
-    let record_options = RecordOptions {
-        seed: options.seed,
-        controllers: options.controllers.clone(),
-        boot_delay: options.boot_delay,
-        adoption: options.adoption,
-        catalogue: options.catalogue.clone(),
-    };
+    let record_options = RecordOptions::from(&options);
     args.telemetry.start_log(None);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)

@@ -140,7 +140,7 @@ impl Controllers {
             core.decide_aside();
         }
         let writer = Writer::new(self.client.clone(), fence);
-        let mut outside = Outside::new(writer, Arc::clone(&self.provider), self.dry.clone());
+        let mut outside = Outside::new(writer, Arc::clone(&self.provider), self.dry.clone(), answers_after);
         let mut reporter = match &self.reporter {
             Some(reporter) => Some(reporter.lock().await),
             None => None,
@@ -156,10 +156,10 @@ impl Controllers {
                 core.measure_decision(launches, start.elapsed().as_secs_f64());
             }
             if let Some(look) = core.take_look() {
-                outside.look(look, core.looks_for(), answers_after);
+                outside.look(look, core.looks_for());
             }
             if let Some(asked) = core.take_asked(self.clock.now()) {
-                outside.solve(asked, answers_after);
+                outside.solve(asked);
             }
             outside.start();
             if let Some(reporter) = &reporter {
@@ -261,6 +261,8 @@ struct Outside {
     under_way: FuturesUnordered<BoxFuture<'static, Done>>,
     dry: Option<DryRun>,
     counts: Counts,
+    /// As the options have it.
+    answers_after: Option<Duration>,
 }
 
 /// What was answered: how long it took, and which call of the cloud it was, or what a look at the nodes was for.
@@ -273,7 +275,12 @@ struct Done {
 // === impl Outside ===
 
 impl Outside {
-    fn new(writer: Writer, provider: Arc<dyn CloudProvider>, dry: Option<DryRun>) -> Self {
+    fn new(
+        writer: Writer,
+        provider: Arc<dyn CloudProvider>,
+        dry: Option<DryRun>,
+        answers_after: Option<Duration>,
+    ) -> Self {
         // What a dry run would write waits for nobody.
         let at_a_time = if dry.is_some() { usize::MAX } else { WRITES };
         Self {
@@ -284,6 +291,7 @@ impl Outside {
             under_way: FuturesUnordered::new(),
             dry,
             counts: Counts::default(),
+            answers_after,
         }
     }
 
@@ -295,7 +303,8 @@ impl Outside {
     }
 
     /// Has a look at the nodes, in a thread of its own.
-    fn look(&mut self, look: Box<Look>, looks_for: LooksFor, after: Option<Duration>) {
+    fn look(&mut self, look: Box<Look>, looks_for: LooksFor) {
+        let after = self.answers_after;
         self.under_way.push(Box::pin(async move {
             let start = Instant::now();
             let found = elsewhere(move || look.run(), after).await;
@@ -305,7 +314,8 @@ impl Outside {
     }
 
     /// Answers what takes long, in a thread of its own.
-    fn solve(&mut self, asked: Box<Asked>, after: Option<Duration>) {
+    fn solve(&mut self, asked: Box<Asked>) {
+        let after = self.answers_after;
         self.under_way.push(Box::pin(async move {
             let answered = elsewhere(move || asked.answer(), after).await.map(Box::new);
             Done { input: Input::Solved(answered), seconds: 0.0, method: "" }

@@ -158,16 +158,17 @@ impl<'s> Awaited<'s> {
             return Ok(());
         }
         let leaving = self.leaving_of(pod, rule);
-        // Who runs yet on a node that goes away is there for kube-scheduler.
-        let run_yet = || self.leaving.iter().filter(|(other, _)| rule.is_about(pod, other, state));
-        let is_alone = run_yet().next().is_none();
-        let is_beside = run_yet().any(|(_, of)| of.label(key) == Some(own));
+        let on_leaving = self.leaving;
         let there = self.counted(pod, rule);
         let count = |domain: &str| there.get(domain).copied().unwrap_or_default();
         let counts_itself = rule.is_about(pod, pod, state);
         let awaited = match rule {
             // The first of those that want to be together need nobody.
             Rule::Affinity(_) => {
+                // Who runs yet on a node that goes away is there for kube-scheduler.
+                let run_yet = || on_leaving.iter().filter(|(other, _)| rule.is_about(pod, other, state));
+                let is_alone = run_yet().next().is_none();
+                let is_beside = run_yet().any(|(_, of)| of.label(key) == Some(own));
                 let is_first = counts_itself && is_alone && there.values().all(|count| *count == 0);
                 coming.iter().find(|(domain, ..)| *domain == own && count(own) == 0 && !is_beside && !is_first)
             }

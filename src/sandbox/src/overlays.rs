@@ -16,7 +16,6 @@ use crate::cluster::watch;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Overlays {
     overlays: BTreeMap<String, Arc<NodeOverlay>>,
-    /// Without their statuses.
     pools: BTreeMap<String, Arc<NodePool>>,
 }
 
@@ -49,8 +48,8 @@ impl Overlays {
         let mut is_changed = false;
         for object in objects {
             is_changed |= match object {
-                Object::NodeOverlay(own) => self.overlay((**own).clone()),
-                Object::NodePool(own) => self.pool((**own).clone()),
+                Object::NodeOverlay(own) => put(&mut self.overlays, (**own).clone(), is_same_overlay),
+                Object::NodePool(own) => put(&mut self.pools, (**own).clone(), is_same_pool),
                 _ => false,
             };
         }
@@ -61,33 +60,9 @@ impl Overlays {
     pub(crate) fn take(&mut self, seen: PriceSeen) -> bool {
         // The watches are of this process, or what they miss comes with the next change.
         match seen.0 {
-            Kind::Overlay(event) => match *event {
-                Event::Apply(own) | Event::InitApply(own) => self.overlay(own),
-                Event::Delete(own) => self.overlays.remove(&own.name_any()).is_some(),
-                Event::Init | Event::InitDone => false,
-            },
-            Kind::Pool(event) => match *event {
-                Event::Apply(own) | Event::InitApply(own) => self.pool(own),
-                Event::Delete(own) => self.pools.remove(&own.name_any()).is_some(),
-                Event::Init | Event::InitDone => false,
-            },
+            Kind::Overlay(event) => take(&mut self.overlays, *event, is_same_overlay),
+            Kind::Pool(event) => take(&mut self.pools, *event, is_same_pool),
         }
-    }
-
-    fn overlay(&mut self, mut own: NodeOverlay) -> bool {
-        own.status = None;
-        let name = own.name_any();
-        let is_same = self.overlays.get(&name).is_some_and(|known| known.spec == own.spec);
-        self.overlays.insert(name, Arc::new(own));
-        !is_same
-    }
-
-    fn pool(&mut self, mut own: NodePool) -> bool {
-        own.status = None;
-        let name = own.name_any();
-        let is_same = self.pools.get(&name).is_some_and(|known| known.spec == own.spec);
-        self.pools.insert(name, Arc::new(own));
-        !is_same
     }
 
     /// Tells the cloud what is paid.
@@ -106,4 +81,30 @@ impl Overlays {
         };
         cloud.set_price_overlay(Some(PriceOverlay::new(reprice)));
     }
+}
+
+fn is_same_overlay(one: &NodeOverlay, other: &NodeOverlay) -> bool {
+    one.spec == other.spec
+}
+
+fn is_same_pool(one: &NodePool, other: &NodePool) -> bool {
+    one.spec == other.spec
+}
+
+/// Takes in what happened to objects of one kind. Whether something is different now.
+fn take<K: ResourceExt>(known: &mut BTreeMap<String, Arc<K>>, event: Event<K>, is_same: fn(&K, &K) -> bool) -> bool {
+    match event {
+        Event::Apply(own) | Event::InitApply(own) => put(known, own, is_same),
+        Event::Delete(own) => known.remove(&own.name_any()).is_some(),
+        Event::Init | Event::InitDone => false,
+    }
+}
+
+fn put<K: ResourceExt>(known: &mut BTreeMap<String, Arc<K>>, own: K, is_same: fn(&K, &K) -> bool) -> bool {
+    let before = known.get(&own.name_any());
+    if before.is_some_and(|before| is_same(before, &own)) {
+        return false;
+    }
+    known.insert(own.name_any(), Arc::new(own));
+    true
 }

@@ -37,6 +37,8 @@ pub(crate) struct Slots {
     /// Instances of this cluster that use a slot now, and by instance type.
     pub(crate) used: u32,
     used_by_type: BTreeMap<String, u32>,
+    /// What they cost an hour now, in picodollars.
+    rate: i128,
     /// Slots × milliseconds: all, those used here, and those used by others.
     pub(crate) total_ms: u128,
     pub(crate) used_ms: u128,
@@ -185,7 +187,7 @@ impl Meter {
             // They have no more of it than there is.
             let left = slots.definition.total.saturating_sub(slots.used);
             slots.others_ms += u128::from(slots.definition.used_by_others.min(left)) * active;
-            slots.cost.add(slots.rate(), i128::try_from(active).unwrap_or(i128::MAX));
+            slots.cost.add(slots.rate, i128::try_from(active).unwrap_or(i128::MAX));
         }
         self.at = now;
     }
@@ -195,6 +197,7 @@ impl Meter {
         let slots = self.reservations.entry(id.to_owned()).or_default();
         slots.definition = definition;
         slots.prices.learn(prices);
+        slots.update_rate();
     }
 
     pub(crate) fn launched(&mut self, instance: &Instance, prices: Prices) {
@@ -234,6 +237,7 @@ impl Meter {
             if let Some(count) = slots.used_by_type.get_mut(&one.instance_type) {
                 *count = count.saturating_sub(1);
             }
+            slots.update_rate();
         }
         true
     }
@@ -253,6 +257,7 @@ impl Meter {
             *slots.used_by_type.entry(one.instance_type.clone()).or_default() += 1;
             // The catalogue of a node class may have types that the cloud's own has not.
             slots.prices.learn(SlotPrices::ByType([(one.instance_type.clone(), one.prices.list)].into()));
+            slots.update_rate();
             slots.most_used = slots.most_used.max(slots.used);
         }
         self.running.insert(instance.provider_id.clone(), one);
@@ -269,7 +274,7 @@ impl Meter {
     /// What is paid an hour now: nodes outside reservations, and all slots.
     pub(crate) fn dollars_an_hour(&self) -> f64 {
         let slots = self.reservations.values().filter(|slots| slots.active_millis(self.at, self.at) > 0);
-        let slots = slots.map(Slots::rate).fold(0, i128::saturating_add);
+        let slots = slots.map(|slots| slots.rate).fold(0, i128::saturating_add);
         Money::from_pico(self.paid_rate.saturating_add(slots)).dollars()
     }
 
@@ -290,9 +295,9 @@ impl Meter {
 // === impl Slots ===
 
 impl Slots {
-    /// What they cost an hour: those that are used as the types that use them, as far as there are so many; the others as the
+    /// What they cost an hour now: those that are used as the types that use them, as far as there are so many; the others as the
     /// cheapest type.
-    fn rate(&self) -> i128 {
+    fn update_rate(&mut self) {
         let total = self.definition.total;
         let mut used: Vec<(Money, u32)> =
             self.used_by_type.iter().map(|(instance_type, count)| (self.prices.of(instance_type), *count)).collect();
@@ -303,7 +308,7 @@ impl Slots {
             left -= count;
             rate = rate.saturating_add(price.pico().saturating_mul(i128::from(count)));
         }
-        rate.saturating_add(self.prices.idle().pico().saturating_mul(i128::from(left)))
+        self.rate = rate.saturating_add(self.prices.idle().pico().saturating_mul(i128::from(left)));
     }
 
     /// What a slot has cost an hour on average; while there was none, what an idle one costs.
@@ -355,15 +360,18 @@ mod tests {
         let prices = [("small", 1), ("large", 2)].map(|(name, price)| (name.to_owned(), Money::from_dollars(price)));
         let definition = FakeReservation { total: 3, ..FakeReservation::default() };
         let mut slots = Slots { definition, prices: SlotPrices::ByType(prices.into()), ..Slots::default() };
-        let rate = |slots: &Slots| Money::from_pico(slots.rate());
-        assert_eq!(rate(&slots), Money::from_dollars(3));
+        let rate = |slots: &mut Slots| {
+            slots.update_rate();
+            Money::from_pico(slots.rate)
+        };
+        assert_eq!(rate(&mut slots), Money::from_dollars(3));
         slots.used_by_type = [("large".to_owned(), 2)].into();
-        assert_eq!(rate(&slots), Money::from_dollars(5));
+        assert_eq!(rate(&mut slots), Money::from_dollars(5));
         // Who holds more than there is pays for what there is.
         slots.used_by_type = [("large".to_owned(), 2), ("small".to_owned(), 2)].into();
-        assert_eq!(rate(&slots), Money::from_dollars(5));
+        assert_eq!(rate(&mut slots), Money::from_dollars(5));
         slots.prices = SlotPrices::Fixed(Money::from_dollars(4));
-        assert_eq!(rate(&slots), Money::from_dollars(12));
+        assert_eq!(rate(&mut slots), Money::from_dollars(12));
     }
 
     #[test]

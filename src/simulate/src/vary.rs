@@ -4,14 +4,14 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use berth_api::{ConsolidationPolicy, NillableDuration, NodePool};
-use berth_controllers::{ConsolidationMethods, Options as Controllers};
+use berth_controllers::{ConsolidationMethods, Effort, Options as Controllers};
 use berth_manifests::nearest;
 
 use crate::check::is_price;
 use crate::error::SimulateError;
-use crate::load::{Simulation, effort};
+use crate::load::Simulation;
 use crate::outcome::Outcome;
-use crate::scenario::{self, Consolidation};
+use crate::scenario::Consolidation;
 
 /// What can be varied, beside reservations and gates.
 const KEYS: [&str; 4] = ["effort", "consolidation", "seed", "nodeCost"];
@@ -139,12 +139,12 @@ impl Variation {
                 gates
             }
             Setting::Effort => {
-                varied.controllers.solve.effort = effort(match value {
-                    "low" => scenario::Effort::Low,
-                    "default" => scenario::Effort::Default,
-                    "high" => scenario::Effort::High,
+                varied.controllers.solve.effort = match value {
+                    "low" => Effort::Low,
+                    "default" => Effort::Default,
+                    "high" => Effort::High,
                     _ => return Err(expected("low, default or high")),
-                });
+                };
                 format!("effort={value}")
             }
             Setting::Consolidation => {

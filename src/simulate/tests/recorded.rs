@@ -26,20 +26,13 @@ fn launch(instance: &Instance) -> (String, String) {
 /// Plays the sandbox's story in virtual time, and records it.
 async fn play_story(to: &Path) -> Launches {
     let (on_begun, mut begun) = unbounded_channel();
-    let catalogue = berth_sandbox::story_catalogue().unwrap();
     let options = Options {
         story: true,
-        catalogue: catalogue.clone(),
+        catalogue: berth_sandbox::story_catalogue().unwrap(),
         on_begun: Some(on_begun),
         ..Options::new("2026-01-01T00:00:00Z".parse().unwrap())
     };
-    let record_options = RecordOptions {
-        seed: options.seed,
-        controllers: options.controllers.clone(),
-        boot_delay: options.boot_delay,
-        adoption: options.adoption,
-        catalogue,
-    };
+    let record_options = RecordOptions::from(&options);
     let (stop, stopped) = oneshot::channel::<()>();
     let path = to.to_owned();
     let recorder = tokio::spawn(async move {
@@ -183,13 +176,7 @@ async fn play<F: Future<Output = ()>>(to: &Path, controllers: Controllers, act: 
         controllers: Controllers { timings: Options::new(Timestamp::UNIX_EPOCH).controllers.timings, ..controllers },
         ..Options::new("2026-01-01T00:00:00Z".parse().unwrap())
     };
-    let record_options = RecordOptions {
-        seed: options.seed,
-        controllers: options.controllers.clone(),
-        boot_delay: options.boot_delay,
-        adoption: options.adoption,
-        catalogue: options.catalogue.clone(),
-    };
+    let record_options = RecordOptions::from(&options);
     let mut cloud = None;
     let until = async {
         let (client, of_this) = begun.recv().await.unwrap();

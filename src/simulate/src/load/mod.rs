@@ -1,7 +1,9 @@
 //! From files to a simulation that can be run.
 
+mod events;
+mod settings;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,25 +12,19 @@ use berth_api::GoDuration;
 use berth_catalogue::{Catalogue, MAX_PRICE, Money};
 use berth_cloudprovider::ReservationAdoption;
 use berth_cloudprovider_fake::cloud::{CloudConfig, CloudFaults};
-use berth_controllers::{Ceilings, Effort, MaxShare, Options as Controllers, SolveOptions, Timings, parse_max_share};
-use berth_manifests::{Input, ManifestError, Object, Problem, SchedulerConfig, Settings as File, Validate};
+use berth_controllers::Options as Controllers;
+use berth_manifests::{Input, ManifestError, Object, Problem, Settings as File, Validate};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use crate::act::keys;
 use crate::check::{drop_repeated, is_price, reservation_id, unreadable_behaviour};
 use crate::error::{SimulateError, shown};
 use crate::population::{self, TooMany};
-use crate::scenario::{self, API_VERSION, Adoption, Consolidation, Event, KIND, Scenario};
-use crate::step::{Action, MOST_PODS, MOST_STEPS, Origin, Propagation, Step, offering};
+use crate::scenario::{API_VERSION, Adoption, Consolidation, KIND, Scenario};
+use crate::step::{Action, MOST_PODS, MOST_STEPS, Origin, Step};
 use crate::trace;
 use crate::vary::Count;
-use crate::world::NEVER;
 
-/// What happens by itself does not happen more often.
-const SHORTEST_PERIOD: Duration = Duration::from_secs(1);
-/// So much consolidation and drift look in a second: about a minute of a processor's time for each day.
-const LOOK_PACE: u32 = 100;
 /// The longest simulation.
 const LONGEST: Duration = Duration::from_secs(400 * 86_400);
 
@@ -113,6 +109,7 @@ impl Simulation {
     }
 }
 
+/// Reads one scenario; its faults name the file and the field.
 struct Loader {
     file: File,
     folder: PathBuf,
@@ -253,23 +250,6 @@ impl Loader {
         Ok(simulation)
     }
 
-    /// Events name what the catalogue offers.
-    fn check_offers(&self, scenario: &Scenario, catalogue: &Catalogue) -> Result<(), SimulateError> {
-        for (index, event) in scenario.events.iter().enumerate() {
-            let stock = event.stock.as_ref();
-            let stock = stock.map(|own| ("stock", offering(&own.instance_type, own.zone.as_ref(), own.capacity_type)));
-            let price = event.price.as_ref();
-            let price = price.map(|own| ("price", offering(&own.instance_type, own.zone.as_ref(), own.capacity_type)));
-            for (action, offering) in stock.into_iter().chain(price) {
-                let is_known = catalogue.types().iter().any(|entry| entry.name == offering.instance_type);
-                let field = if is_known { "" } else { ".instanceType" };
-                keys(catalogue, &offering)
-                    .map_err(|problem| self.wrong(&format!("events[{index}].{action}{field}"), problem))?;
-            }
-        }
-        Ok(())
-    }
-
     fn wrong(&self, path: &str, message: impl Into<String>) -> ManifestError {
         self.file.fault(vec![Problem::new(path, message)])
     }
@@ -371,225 +351,6 @@ impl Loader {
             ..usual
         })
     }
-
-    fn controllers(&self, scenario: &Scenario) -> Result<Controllers, SimulateError> {
-        let settings = &scenario.settings;
-        let mut controllers = Controllers::default();
-        if let Some(gates) = &settings.feature_gates {
-            controllers
-                .convert
-                .set_gates(gates)
-                .map_err(|error| self.wrong("settings.featureGates", error.to_string()))?;
-        }
-        let node_cost = self.money("settings.nodeCost", settings.node_cost.unwrap_or(0.0))?;
-        controllers.solve = SolveOptions {
-            effort: effort(settings.effort),
-            node_cost,
-            gpu_types_for_any_pod: settings.gpu_types_for_any_pod,
-            max_shares: self.max_shares(&settings.max_share)?,
-            ..SolveOptions::default()
-        };
-        if let Some(written) = &settings.scheduler_config {
-            let config = self.scheduler_config(written)?;
-            (controllers.convert.reservations, controllers.convert.pod_topology_spread) =
-                (config.reservations, config.spread);
-        }
-        controllers.ceilings = self.ceilings(settings)?;
-        let look_pace = NonZeroU32::new(settings.look_pace.unwrap_or(LOOK_PACE));
-        // What a cloud in memory says of an instance, and when pods came to a node that may go at once, does not change by
-        // itself.
-        let mut timings = Timings { look_pace, drift_period: None, pod_event_grain: NEVER, ..Timings::default() };
-        for (field, value, of) in [
-            ("offersPeriod", &settings.offers_period, &mut timings.offers_period),
-            ("exhaustedFor", &settings.exhausted_for, &mut timings.exhausted_for),
-            ("launchTimeout", &settings.launch_timeout, &mut timings.launch_timeout),
-            ("registrationTimeout", &settings.registration_timeout, &mut timings.registration_timeout),
-        ] {
-            if let Some(value) = value {
-                *of = self.length(&format!("settings.{field}"), value)?.max(SHORTEST_PERIOD);
-            }
-        }
-        controllers.timings = timings;
-        Ok(controllers)
-    }
-
-    fn max_shares(&self, written: &[String]) -> Result<Vec<MaxShare>, ManifestError> {
-        let read = |(index, text): (usize, &String)| {
-            let place = format!("settings.maxShare[{index}]");
-            parse_max_share(text).map_err(|error| self.wrong(&place, error.to_string()))
-        };
-        written.iter().enumerate().map(read).collect()
-    }
-
-    fn scheduler_config(&self, written: &Value) -> Result<SchedulerConfig, SimulateError> {
-        let field = "settings.schedulerConfig";
-        if let Some(name) = written.as_str() {
-            let path = self.folder.join(name);
-            if !path.exists() {
-                let problem = format!("found {name:?}, expected a file: there is none beside the scenario");
-                return Err(self.wrong(field, problem).into());
-            }
-            return Ok(berth_manifests::read_scheduler_config(&path)?);
-        }
-        Ok(SchedulerConfig::of_value(field, written).map_err(|fault| self.file.fault_at(field, &fault))?)
-    }
-
-    fn ceilings(&self, settings: &scenario::Settings) -> Result<Ceilings, ManifestError> {
-        let mut ceilings = Ceilings::default();
-        for (field, n) in [("maxCost", settings.max_cost.len()), ("maxLaunches", settings.max_launches.len())] {
-            if n > 2 {
-                let message = format!("found {n} numbers, expected at most two: of each NodePool, and in all");
-                return Err(self.wrong(&format!("settings.{field}"), message));
-            }
-        }
-        for (index, (ceiling, most)) in ceilings.both_mut().into_iter().zip(&settings.max_cost).enumerate() {
-            ceiling.dollars_per_hour = Some(self.money(&format!("settings.maxCost[{index}]"), *most)?);
-        }
-        for (ceiling, most) in ceilings.both_mut().into_iter().zip(&settings.max_launches) {
-            ceiling.launches_per_hour = Some(*most);
-        }
-        Ok(ceilings)
-    }
-
-    /// The steps of an event: one, or one for each time that it happens.
-    fn event(
-        &mut self,
-        index: usize,
-        event: &Event,
-        duration: Duration,
-        steps: &mut Vec<Step>,
-    ) -> Result<(), SimulateError> {
-        let path = format!("events[{index}]");
-        let at = self.length(&format!("{path}.at"), &event.at)?;
-        let action = self.action(&path, event)?;
-        if at >= duration {
-            self.warnings.push(format!("{path} is at the end or after it, so nothing comes of it"));
-        }
-        let every = match &event.every {
-            None => None,
-            Some(every) => {
-                let length = self.length(&format!("{path}.every"), every)?;
-                if length < Duration::from_secs(1) {
-                    let message = format!("found {}, expected 1s or more", every.as_str());
-                    return Err(self.wrong(&format!("{path}.every"), message).into());
-                }
-                Some(length)
-            }
-        };
-        let mut until = duration;
-        if let Some(text) = &event.until {
-            let field = format!("{path}.until");
-            let own = self.length(&field, text)?;
-            if every.is_none() {
-                return Err(self.wrong(&field, "expected together with every").into());
-            }
-            // An event after the end of the days is warned of above, whatever its own end is.
-            if own < at {
-                return Err(self.wrong(&field, format!("found {}, expected a time after at", text.as_str())).into());
-            }
-            until = until.min(own);
-        }
-        let mut time = at;
-        // What is later than the end does not happen.
-        while time <= until {
-            if steps.len() >= MOST_STEPS {
-                let message = format!("found more than {MOST_STEPS} things that happen, expected at most as many");
-                return Err(self.wrong(&format!("{path}.every"), message).into());
-            }
-            let at = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-            steps.push(Step { at, origin: Origin::Event(index), action: action.clone() });
-            match every {
-                Some(every) => time = time.saturating_add(every),
-                None => break,
-            }
-        }
-        Ok(())
-    }
-
-    /// Nothing of another kind can be there to be deleted.
-    fn known_kind(&self, path: &str, delete: &scenario::Delete) -> Result<(), ManifestError> {
-        let of_kind: Vec<&str> = berth_manifests::known_kinds()
-            .filter(|(_, kind)| *kind == delete.kind)
-            .map(|(api_version, _)| api_version)
-            .collect();
-        if of_kind.contains(&delete.api_version.as_str()) {
-            return Ok(());
-        }
-        if !of_kind.is_empty() {
-            let (found, expected) = (&delete.api_version, of_kind.join(" or "));
-            let message = format!("found {found:?}, expected {expected} for kind {}", delete.kind);
-            return Err(self.wrong(&format!("{path}.apiVersion"), message));
-        }
-        let hint = match berth_manifests::nearest(&delete.kind, berth_manifests::known_kinds().map(|(_, kind)| kind)) {
-            Some(near) => format!(": did you mean {near}?"),
-            None => String::new(),
-        };
-        let message =
-            format!("found {:?}, expected a kind that is read, such as Deployment or NodePool{hint}", delete.kind);
-        Err(self.wrong(&format!("{path}.kind"), message))
-    }
-
-    fn action(&mut self, path: &str, event: &Event) -> Result<Action, SimulateError> {
-        let mut actions = Vec::new();
-        if let Some(scale) = &event.scale {
-            let most = u32::try_from(MOST_PODS).unwrap_or(u32::MAX);
-            if scale.replicas > most {
-                let message = format!("found {}, expected at most {most} pods", scale.replicas);
-                return Err(self.wrong(&format!("{path}.scale.replicas"), message).into());
-            }
-            let (namespace, name) = (scale.namespace.as_str().into(), scale.name.as_str().into());
-            actions.push(Action::Scale { kind: scale.kind, namespace, name, replicas: scale.replicas });
-        }
-        if let Some(apply) = &event.apply {
-            let mut objects = self.files(&format!("{path}.apply.manifests"), &apply.manifests)?;
-            objects.extend(self.inline(&format!("{path}.apply.objects"), &apply.objects)?);
-            if objects.is_empty() {
-                return Err(self.wrong(&format!("{path}.apply"), "expected manifests or objects").into());
-            }
-            actions.push(Action::Apply(Arc::new(objects)));
-        }
-        if let Some(delete) = &event.delete {
-            self.known_kind(&format!("{path}.delete"), delete)?;
-            actions.push(Action::Delete {
-                api_version: delete.api_version.as_str().into(),
-                kind: delete.kind.as_str().into(),
-                namespace: delete.namespace.as_str().into(),
-                name: delete.name.as_str().into(),
-                may_be_gone: false,
-                propagation: Propagation::Background,
-            });
-        }
-        if let Some(reservation) = &event.reservation {
-            if reservation.count.is_none() && reservation.used_by_others.is_none() {
-                return Err(self.wrong(&format!("{path}.reservation"), "expected count or usedByOthers").into());
-            }
-            let (id, count) = (reservation.id.as_str().into(), reservation.count);
-            actions.push(Action::Reservation { id, count, used_by_others: reservation.used_by_others });
-        }
-        if let Some(stock) = &event.stock {
-            actions.push(Action::Stock(
-                offering(&stock.instance_type, stock.zone.as_ref(), stock.capacity_type),
-                stock.left,
-            ));
-        }
-        if let Some(change) = &event.price {
-            let price = self.money(&format!("{path}.price.dollars"), change.dollars)?;
-            let offering = offering(&change.instance_type, change.zone.as_ref(), change.capacity_type);
-            actions.push(Action::Price(offering, price));
-        }
-        if let Some(machines) = &event.interrupt {
-            actions.push(Action::Interrupt(Arc::new(machines.clone())));
-        }
-        if let Some(machines) = &event.kill {
-            actions.push(Action::Kill(Arc::new(machines.clone())));
-        }
-        let expected = "scale, apply, delete, reservation, stock, interrupt, kill or price";
-        match actions.len() {
-            1 => actions.pop().ok_or_else(|| self.wrong(path, expected).into()),
-            0 => Err(self.wrong(path, format!("found no action, expected one of {expected}")).into()),
-            n => Err(self.wrong(path, format!("found {n} actions, expected one of {expected}")).into()),
-        }
-    }
 }
 
 /// A sentence where a trace's last moments have something that would begin then: what goes at its end is no loss.
@@ -618,12 +379,4 @@ fn objects_of_the_start(steps: &mut Vec<Step>) -> Vec<Object> {
         _ => true,
     });
     objects
-}
-
-pub(crate) const fn effort(effort: scenario::Effort) -> Effort {
-    match effort {
-        scenario::Effort::Low => Effort::Low,
-        scenario::Effort::Default => Effort::Default,
-        scenario::Effort::High => Effort::High,
-    }
 }

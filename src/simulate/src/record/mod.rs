@@ -45,6 +45,18 @@ pub struct RecordOptions {
     pub catalogue: Catalogue,
 }
 
+impl From<&berth_sandbox::Options> for RecordOptions {
+    fn from(options: &berth_sandbox::Options) -> Self {
+        Self {
+            seed: options.seed,
+            controllers: options.controllers.clone(),
+            boot_delay: options.boot_delay,
+            adoption: options.adoption,
+            catalogue: options.catalogue.clone(),
+        }
+    }
+}
+
 /// What came of a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Recorded {
