@@ -17,6 +17,7 @@ use crate::existing::{self, Existing};
 use crate::held_room::KeptForMoves;
 use crate::leaving::Leaving;
 use crate::options::{Options, expect_synced};
+use crate::stand_ins::give_later_places;
 
 /// The decision where pods go to nodes that are up, and nothing else is decided.
 pub(crate) fn bind_only(state: &State, options: &Options, existing: Existing) -> Result<Decision, DecideError> {
@@ -75,6 +76,7 @@ pub(crate) fn decide_with(
         let of_kept_room = kept.reason(left.class, &cluster, &universe).map(|text| (text, 0));
         decision.refusals.push(Refusal { objects, reasons: reasons.chain(of_kept_room).collect() });
     }
+    give_later_places(&mut decision, state);
     Ok(decision)
 }
 

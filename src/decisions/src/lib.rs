@@ -38,6 +38,7 @@ mod plans;
 mod replicas;
 mod rest;
 mod since;
+mod stand_ins;
 mod terms;
 #[cfg(test)]
 mod tests;
@@ -60,4 +61,5 @@ pub use options::{ExpectedDrawers, ExpectedNodes, Options};
 pub use outlook::{Outlook, Tally};
 pub use replicas::{plan_replicas, pool_of, replicas};
 pub use since::{Finished, Since};
+pub use stand_ins::give_places;
 pub use terms::{Unit, quantities};

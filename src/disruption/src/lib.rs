@@ -35,7 +35,6 @@ mod rooms;
 mod search;
 mod simulate;
 mod slot_users;
-mod stand_ins;
 mod survey;
 #[cfg(test)]
 mod tests;

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use berth_api::{Operator, Reservation, labels};
-use berth_decisions::{Binding, DecideError, Decider, Launch, quantities};
+use berth_decisions::{Binding, DecideError, Decider, Launch, give_places, quantities};
 use berth_model::{Cluster, InstanceType, Offering};
 use berth_state::{AssumptionId, Key, Kind, Object, ObjectRef, Patch, State, Time};
 use k8s_openapi::api::core::v1::{Node, NodeSpec, NodeStatus};
@@ -14,7 +14,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use crate::candidate::Candidate;
 use crate::command::Places;
 use crate::pods;
-use crate::stand_ins::give_places;
 
 /// What was assumed, so that it can be taken back.
 #[derive(Debug, Default)]

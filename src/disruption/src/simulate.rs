@@ -2,13 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use berth_decisions::{DecideError, Decider, Decision, Launch, Nomination};
+use berth_decisions::{DecideError, Decider, Decision, Launch, Nomination, give_places};
 use berth_state::{Key, Kind, State, Time};
 
 use crate::candidate::Candidate;
 use crate::prices::{Price, Prices};
 use crate::reason::Reason;
-use crate::stand_ins::give_places;
 
 /// What would be launched for the pods of nodes that are gone.
 #[derive(Debug, Clone, Default)]

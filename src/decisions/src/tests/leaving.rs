@@ -304,32 +304,51 @@ fn a_pod_comes_where_a_spread_holds_beside_those_who_are_yet_to_leave() {
     }
 }
 
-/// Who of them runs does not matter to their workload.
-#[test]
-fn where_rules_let_only_one_of_those_alike_run_who_waits_comes_after_the_one_that_runs_yet() {
-    let mut alone = away_from("web");
+/// A pod of a ReplicaSet, `more` with it.
+fn of_one_set(more: &Value, created: &str) -> Value {
+    let mut pod = more.clone();
+    let owner = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "1", "controller": true});
     merge(
-        &mut alone,
-        json!({"metadata": {"labels": {"app": "web"}, "creationTimestamp": "1970-01-01T00:00:00Z",
-        "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "1", "controller": true}]}}),
+        &mut pod,
+        json!({"metadata": {"labels": {"app": "web"}, "creationTimestamp": created, "ownerReferences": [owner]}}),
     );
+    pod
+}
+
+/// The regressions: one that waits for good took the place of one that moves, so that the node of that one was never replaced.
+#[test]
+fn who_runs_yet_goes_on_where_rules_or_limits_let_only_some_of_those_alike_run() {
+    goes_on_beside("a-waits");
+    goes_on_beside("z-waits");
+}
+
+fn goes_on_beside(waits: &str) {
     // The oldest was bound first.
-    let mut waits = alone.clone();
-    merge(&mut waits, json!({"metadata": {"creationTimestamp": "1970-01-01T00:00:01Z"}}));
-    for name in ["a-waits", "z-waits"] {
-        let objects = [
-            going_away(in_zone("leaving", "a")),
-            mk_node("n", "2", &json!({ZONE: "a"})),
-            mk_pod("old", "1", on("leaving", alone.clone(), false)),
-            mk_pod(name, "1", waits.clone()),
-        ];
-        let mut state = state_of(&objects);
-        let decision = decide(&mut state, &full(), NOW).unwrap();
-        let waits = decision.nominations.iter().map(|known| (&*known.object.key.name, known.waits_for.as_deref()));
-        let until = "waiting for pod default/old to leave node leaving: required anti-affinity";
-        assert_eq!(waits.collect::<Vec<_>>(), [(name, Some(until))]);
-        assert!(bound_pods(&decision).is_empty(), "{decision:?}");
-    }
+    let (first, later) = ("1970-01-01T00:00:00Z", "1970-01-01T00:00:01Z");
+    let alone = away_from("web");
+    let objects = [
+        going_away(in_zone("leaving", "a")),
+        mk_node("n", "2", &json!({ZONE: "a"})),
+        mk_pod("old", "1", on("leaving", of_one_set(&alone, first), false)),
+        mk_pod(waits, "1", of_one_set(&alone, later)),
+    ];
+    let decision = decide(&mut state_of(&objects), &full(), NOW).unwrap();
+    let moves: Vec<_> = decision.moves.iter().map(|known| (&*known.object.key.name, &*known.node.key.name)).collect();
+    assert_eq!((bound_pods(&decision), moves), (Vec::new(), vec![("old", "n")]));
+
+    let pool = json!({"metadata": {"name": "pool", "uid": "pool"}, "spec": {"limits": {"cpu": "2"}, "template": {"spec": {
+        "nodeClassRef": {"group": "berth.sh", "kind": "FakeNodeClass", "name": "x"}, "requirements": []}}}});
+    let objects = [
+        going_away(in_zone("leaving", "a")),
+        Object::from(typed::<NodePool>(pool)),
+        mk_pod("old", "2", on("leaving", of_one_set(&json!({}), first), false)),
+        mk_pod(waits, "2", of_one_set(&json!({}), later)),
+    ];
+    let decision = decide(&mut state_of(&objects), &full(), NOW).unwrap();
+    let launched: Vec<_> = decision.launches.iter().flat_map(|launch| &launch.pods).map(|pod| &*pod.key.name).collect();
+    let refused: Vec<_> =
+        decision.refusals.iter().flat_map(|refusal| &refusal.objects).map(|pod| &*pod.key.name).collect();
+    assert_eq!((launched, refused), (vec!["old"], vec![waits]));
 }
 
 /// The regression: a pod that waits now was sent to a node that comes up, and its room kept for one that is alike and runs yet.

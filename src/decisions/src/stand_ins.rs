@@ -1,0 +1,90 @@
+//! Where pods have to move, alike ones that wait may come first. Who of them runs does not matter to their workload, so each
+//! gives its place to one that moved and has none: as many run.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use berth_state::{Key, Kind, ObjectRef, State};
+
+use crate::{Decision, Nomination};
+
+/// Pods of one controller with the same labels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Alike<'s> {
+    controller: &'s str,
+    labels: Option<&'s BTreeMap<String, String>>,
+}
+
+impl<'s> Alike<'s> {
+    fn of(key: &Key, state: &'s State) -> Option<Self> {
+        let pod = state.pod(&key.namespace, &key.name).filter(|_| key.kind == Kind::Pod)?;
+        Some(Alike { controller: &pod.controller()?.uid, labels: pod.labels() })
+    }
+}
+
+/// Gives those who moved and have no place the places of alike ones that did not.
+pub fn give_places(decision: &mut Decision, moved: &BTreeSet<Key>, state: &State) {
+    give(decision, |pod| moved.contains(pod), Which::All, state);
+}
+
+/// Does so for those who run yet on nodes that go away: else a node would be launched for an alike one that waits for good, and
+/// who runs would have no place. Who can be bound now is, whoever it is.
+pub(crate) fn give_later_places(decision: &mut Decision, state: &State) {
+    give(decision, |pod| runs(pod, state), Which::Later, state);
+}
+
+/// Which places are given away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Which {
+    All,
+    /// Those that nobody is bound to now, and that nobody gives way for.
+    Later,
+}
+
+fn runs(pod: &Key, state: &State) -> bool {
+    pod.kind == Kind::Pod && state.pod(&pod.namespace, &pod.name).is_some_and(|pod| pod.node().is_some())
+}
+
+fn give(decision: &mut Decision, is_moved: impl Fn(&Key) -> bool, which: Which, state: &State) {
+    let mut lost: BTreeMap<Alike<'_>, Vec<ObjectRef>> = BTreeMap::new();
+    let refused = decision.refusals.iter().flat_map(|refusal| &refusal.objects);
+    for object in refused.filter(|object| is_moved(&object.key)) {
+        if let Some(alike) = Alike::of(&object.key, state) {
+            lost.entry(alike).or_default().push(object.clone());
+        }
+    }
+    if lost.is_empty() {
+        return;
+    }
+    let mut left: BTreeMap<Key, ObjectRef> = BTreeMap::new();
+    let mut give_from = |from: &mut ObjectRef| {
+        let alike = Alike::of(&from.key, state).filter(|_| !is_moved(&from.key));
+        let Some(to) = alike.and_then(|alike| lost.get_mut(&alike)?.pop()) else { return };
+        left.insert(to.key.clone(), std::mem::replace(from, to));
+    };
+    // Who draws from a Reservation has its place by that.
+    for launch in &mut decision.launches {
+        let draws = |pod: &ObjectRef| launch.draws.iter().any(|draw| draw.pod == *pod);
+        launch.pods.iter_mut().filter(|pod| !draws(pod)).for_each(&mut give_from);
+    }
+    let bindings = decision.bindings.iter_mut().filter(|binding| binding.draws_from.is_none());
+    bindings.filter(|_| which == Which::All).for_each(|binding| give_from(&mut binding.object));
+    let nominations = decision.nominations.iter_mut();
+    let given = nominations.filter(|nomination| which == Which::All || !nomination.after_evictions);
+    given.for_each(|nomination| give_from(&mut nomination.object));
+    for object in decision.refusals.iter_mut().flat_map(|refusal| &mut refusal.objects) {
+        if let Some(from) = left.get(&object.key) {
+            *object = from.clone();
+        }
+    }
+    // Those who run yet are bound later.
+    let runs_yet = |object: &ObjectRef| left.contains_key(&object.key) && runs(&object.key, state);
+    let Decision { bindings, nominations, moves, .. } = decision;
+    moves.extend(bindings.extract_if(.., |binding| runs_yet(&binding.object)).map(|binding| Nomination {
+        object: binding.object,
+        node: binding.node,
+        after_evictions: false,
+        waits_for: None,
+    }));
+    let of_those = nominations.extract_if(.., |nomination| runs_yet(&nomination.object));
+    moves.extend(of_those.map(|nomination| Nomination { waits_for: None, ..nomination }));
+}
