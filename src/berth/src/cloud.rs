@@ -42,6 +42,9 @@ pub(crate) struct Args {
     /// How long a machine takes to boot, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 2)]
     boot_delay: u32,
+    /// Machines cost and have what NodeOverlays say: for `berth run --feature-gates NodeOverlay=true`
+    #[arg(long)]
+    node_overlays: bool,
     #[command(flatten)]
     adoption: AdoptionArgs,
     /// Output format
@@ -74,8 +77,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             boot_delay: Duration::from_secs(args.boot_delay.into()),
             adoption: args.adoption.adoption(),
             is_dry: false,
-            // The gate is of the Berth that launches here, which may be any.
-            node_overlay: false,
+            node_overlay: args.node_overlays,
         };
         let output = args.output;
         let host = Host::start(client, options, move |line| tell(line, output)).await?;

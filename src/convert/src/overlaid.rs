@@ -1,39 +1,48 @@
-//! A catalogue with the prices that NodeOverlays make of it: what nodes of it cost.
+//! A catalogue as NodeOverlays make it: what nodes of it cost, and what they have.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use berth_api::{NodeOverlay, NodePool};
 use berth_catalogue::{Availability, CapacityType, Catalogue, InstanceTypeEntry};
-use berth_model::InstanceType;
+use berth_model::{InstanceType, Sym};
+use berth_quantity::{Money, Quantity};
 
 use crate::{Builder, Options};
 
-/// The catalogue that some NodePools launch from, with the prices that NodeOverlays make of its own, whether the feature
-/// gate is on or not. All else stays as it is, as do the prices of what is not available. An overlay or a NodePool that cannot
-/// be used changes nothing.
+/// The catalogue that some NodePools launch from, with the prices that NodeOverlays make of its own and the resources that
+/// they add, whether the feature gate is on or not. All else stays as it is, as do the prices of what is not available. An
+/// overlay or a NodePool that cannot be used changes nothing.
 pub fn overlaid<'o>(
     catalogue: &Catalogue,
     pools: impl IntoIterator<Item = &'o NodePool>,
     overlays: impl IntoIterator<Item = &'o NodeOverlay>,
 ) -> Catalogue {
     let mut types = catalogue.clone().into_types();
-    let Some(overlaid) = priced(&types, pools, overlays) else { return catalogue.clone() };
+    let Some(mut overlaid) = by_type(&types, pools, overlays) else { return catalogue.clone() };
     for entry in &mut types {
-        let Some(prices) = overlaid.get(&entry.name) else { continue };
+        let Some(Overlaid { prices, resources }) = overlaid.remove(&entry.name) else { continue };
         for (offering, price) in entry.offerings.iter_mut().zip(prices) {
-            offering.price = *price;
+            offering.price = price;
         }
+        entry.resources.extend(resources);
     }
-    // Only prices have changed, so it is a catalogue as before.
+    // Only prices and amounts have changed, so it is a catalogue as before.
     Catalogue::new(types).unwrap_or_else(|_| catalogue.clone())
 }
 
-/// By type: what its offerings cost, or are worth where they are reserved.
-fn priced<'o>(
+/// An instance type's own.
+struct Overlaid {
+    /// What its offerings cost, or are worth where they are reserved.
+    prices: Vec<Money>,
+    /// What overlays name: whole numbers of something.
+    resources: Vec<(String, Quantity)>,
+}
+
+fn by_type<'o>(
     types: &[InstanceTypeEntry],
     pools: impl IntoIterator<Item = &'o NodePool>,
     overlays: impl IntoIterator<Item = &'o NodeOverlay>,
-) -> Option<BTreeMap<String, Vec<berth_quantity::Money>>> {
+) -> Option<BTreeMap<String, Overlaid>> {
     let mut all = types.to_vec();
     for offering in all.iter_mut().flat_map(|entry| &mut entry.offerings) {
         // What has run out has a price, too.
@@ -48,15 +57,26 @@ fn priced<'o>(
         // One that is refused launches nothing.
         drop(builder.add_node_pool(pool));
     }
+    let mut named: BTreeSet<&str> = BTreeSet::new();
     for overlay in overlays {
-        drop(builder.add_node_overlay(overlay));
+        if builder.add_node_overlay(overlay).is_ok() {
+            named.extend(overlay.spec.capacity.keys().map(String::as_str));
+        }
     }
-    let cluster = builder.finish().ok()?.cluster;
-    let prices = |known: &InstanceType| {
+    let mut cluster = builder.finish().ok()?.cluster;
+    let symbols = &mut cluster.symbols;
+    let named: Vec<(&str, Sym)> = named.into_iter().map(|name| (name, symbols.intern(name))).collect();
+    let id = |(name, own): (_, Sym)| Some((name, cluster.resource_names.get(own)?));
+    let named: Vec<_> = named.into_iter().filter_map(id).collect();
+    let of_type = |known: &InstanceType| {
         let reserved = berth_model::CapacityType::Reserved;
-        let of =
-            known.offerings.iter().map(|own| if own.capacity_type == reserved { own.list_price } else { own.price });
-        (cluster.symbols.text(known.name).to_owned(), of.collect())
+        let price =
+            |own: &berth_model::Offering| if own.capacity_type == reserved { own.list_price } else { own.price };
+        let amounts =
+            named.iter().map(|(name, id)| (*name, known.resources.get(*id))).filter(|(_, amount)| *amount > 0);
+        let resources = amounts.map(|(name, amount)| (name.to_owned(), Quantity::from_value(amount)));
+        let overlaid = Overlaid { prices: known.offerings.iter().map(price).collect(), resources: resources.collect() };
+        (cluster.symbols.text(known.name).to_owned(), overlaid)
     };
-    Some(cluster.instance_types.iter().map(prices).collect())
+    Some(cluster.instance_types.iter().map(of_type).collect())
 }

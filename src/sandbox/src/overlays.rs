@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use berth_api::{NodeOverlay, NodePool};
-use berth_cloudprovider_fake::cloud::{FakeCloud, PriceOverlay};
+use berth_cloudprovider_fake::cloud::{CatalogueOverlay, FakeCloud};
 use berth_manifests::Object;
 use futures::stream::{BoxStream, StreamExt};
 use kube::runtime::watcher::Event;
@@ -68,7 +68,7 @@ impl Overlays {
     /// Tells the cloud what is paid.
     pub(crate) fn tell(&self, cloud: &FakeCloud) {
         if self.overlays.is_empty() {
-            return cloud.set_price_overlay(None);
+            return cloud.set_overlay(None);
         }
         let Self { overlays, pools } = self.clone();
         let reprice = move |class: Option<&str>, catalogue: &_| {
@@ -79,7 +79,7 @@ impl Overlays {
             let pools = pools.values().map(|pool| &**pool).filter(is_of_class);
             berth_convert::overlaid(catalogue, pools, overlays.values().map(|overlay| &**overlay))
         };
-        cloud.set_price_overlay(Some(PriceOverlay::new(reprice)));
+        cloud.set_overlay(Some(CatalogueOverlay::new(reprice)));
     }
 }
 

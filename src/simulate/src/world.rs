@@ -331,7 +331,7 @@ impl<'s> World<'s> {
     pub(crate) fn define_reservations(&mut self) {
         self.advance();
         let definitions = self.parts.cloud.reservation_definitions();
-        let catalogue = self.parts.cloud.paid_catalogue();
+        let catalogue = self.parts.cloud.overlaid_catalogue();
         // What was cancelled holds nothing any more.
         let gone: Vec<String> =
             self.meter.reservations.keys().filter(|id| !definitions.contains_key(*id)).cloned().collect();

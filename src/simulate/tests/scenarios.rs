@@ -853,6 +853,19 @@ fn what_node_overlays_say_is_paid_while_they_are_there() {
     assert!(is_about(cost(true, deleted).nodes, 0.3));
 }
 
+/// The regression: the cloud was asked for what a NodeOverlay adds, had it nowhere, and nothing was ever launched.
+#[test]
+fn pods_run_on_what_node_overlays_add() {
+    let folder = Folder::new("overlay-capacity");
+    let text =
+        discounted(3, true, "", "").replace("priceAdjustment: '-50%'", "capacity: {example.com/dongle: 2}").replace(
+            "requests: {cpu: '3'}",
+            "requests: {cpu: '1', example.com/dongle: 1}, limits: {example.com/dongle: 1}",
+        );
+    let outcome = run(&folder, &text);
+    assert_eq!((outcome.nodes.launched, outcome.pods.most_running, outcome.unplaced.len()), (2, 3, 0), "{outcome:?}");
+}
+
 /// What is spent is added up at the prices by which launches are measured.
 #[test]
 fn a_ceiling_knows_what_node_overlays_say() {

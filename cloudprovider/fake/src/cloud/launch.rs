@@ -144,7 +144,7 @@ impl World {
             incarnation => format!("{incarnation}-"),
         };
         let provider_id = ProviderId(format!("fake:///{zone}/i-{of}{number:06}"));
-        let entry = self.instance_type(class, &offering.instance_type);
+        let entry = self.overlaid_type(&request.node_class.name, class, &offering.instance_type);
         let allocatable = entry.map(|entry| entry.resources.clone()).unwrap_or_default();
         let labels = self.labels_of(class, &offering, reservation.as_deref()).unwrap_or_default();
         let instance = Instance {

@@ -51,7 +51,7 @@ pub use config::{CloudConfig, CloudFaults, Excess};
 pub use events::{CloudEvent, Machine, MarketChange};
 pub use node_class::NodeClass;
 pub use observe::Prices;
-pub use overlay::PriceOverlay;
+pub use overlay::CatalogueOverlay;
 pub use provider::NODE_CLASS;
 pub use reservation::FakeReservation;
 
@@ -235,14 +235,14 @@ impl FakeCloud {
         })
     }
 
-    /// Sets what is paid for instances, where that is not what the catalogues say; what is offered stays as it is.
-    pub fn set_price_overlay(&self, overlay: Option<PriceOverlay>) {
+    /// Sets what is paid for instances and what they have, where that is not what the catalogues say; what is offered stays as it is.
+    pub fn set_overlay(&self, overlay: Option<CatalogueOverlay>) {
         self.with(|world, _| world.set_overlay(overlay));
     }
 
     /// The cloud's own catalogue at the prices that are paid for nodes of any node class.
-    pub fn paid_catalogue(&self) -> Catalogue {
-        self.look(|world, _| world.paid_catalogue().clone())
+    pub fn overlaid_catalogue(&self) -> Catalogue {
+        self.look(|world, _| world.overlaid_catalogue().clone())
     }
 
     /// What [`set_stock`](Self::set_stock) and [`set_price`](Self::set_price) were told, without the first `skip`: a recorder

@@ -198,7 +198,7 @@ impl World {
         let name = &record.request.node_class.name;
         let class = self.node_class(name).ok()?;
         let offering = &record.truth.offering;
-        let entry = self.paid_type(name, &class, &offering.instance_type)?;
+        let entry = self.overlaid_type(name, &class, &offering.instance_type)?;
         let of_type = |capacity_type| {
             let key = OfferingKey { capacity_type, ..offering.clone() };
             entry.offerings.iter().find(|own| key_of(&entry.name, own) == key)

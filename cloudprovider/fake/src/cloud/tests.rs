@@ -78,7 +78,7 @@ async fn an_overlay_changes_what_is_paid_and_nothing_that_is_offered() {
     use berth_catalogue::{Catalogue, Money};
     use berth_cloudprovider::CloudProvider;
 
-    use super::{NodeClass, PriceOverlay};
+    use super::{CatalogueOverlay, NodeClass};
 
     let cloud = cloud(CloudConfig { boot_delay: SECOND, ..CloudConfig::default() });
     cloud.set_node_class("default", NodeClass::default());
@@ -86,7 +86,7 @@ async fn an_overlay_changes_what_is_paid_and_nothing_that_is_offered() {
     let offered = cloud.instance_types(&class("default")).await.unwrap().catalogue;
     let full = cloud.hourly_cost();
     let known = cloud.n_price_changes();
-    cloud.set_price_overlay(Some(PriceOverlay::new(|_, catalogue: &Catalogue| {
+    cloud.set_overlay(Some(CatalogueOverlay::new(|_, catalogue: &Catalogue| {
         let mut types = catalogue.clone().into_types();
         for offering in types.iter_mut().flat_map(|entry| &mut entry.offerings) {
             offering.price = Money::from_pico(offering.price.pico() / 2);
@@ -100,6 +100,6 @@ async fn an_overlay_changes_what_is_paid_and_nothing_that_is_offered() {
     // Prices that change are reduced, too.
     assert!(cloud.set_price(&offering("m5.large", CapacityType::OnDemand), Money::from_dollars(4)));
     assert_eq!(cloud.hourly_cost(), Money::from_dollars(2));
-    cloud.set_price_overlay(None);
+    cloud.set_overlay(None);
     assert_eq!(cloud.hourly_cost(), Money::from_dollars(4));
 }

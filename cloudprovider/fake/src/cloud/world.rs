@@ -16,7 +16,7 @@ use super::config::CloudConfig;
 use super::dice::Dice;
 use super::events::{CloudEvent, Machine, MarketChange};
 use super::node_class::NodeClass;
-use super::overlay::Paid;
+use super::overlay::Overlaid;
 use super::reservation::Reserved;
 
 /// Changes of the market that are remembered.
@@ -64,8 +64,8 @@ pub(super) struct World {
     pub(super) dice: Dice,
     pub(super) catalogue: Catalogue,
     pub(super) node_classes: BTreeMap<String, NodeClass>,
-    /// What is paid, where that is not what the catalogues say.
-    pub(super) paid: Option<Paid>,
+    /// What is paid and what machines have, where that is not what the catalogues say.
+    pub(super) overlaid: Option<Overlaid>,
     /// What is left of offerings that are not unlimited.
     pub(super) stock: BTreeMap<OfferingKey, u32>,
     pub(super) reservations: BTreeMap<String, Reserved>,
@@ -106,7 +106,7 @@ impl World {
             config,
             catalogue: Catalogue::default(),
             node_classes: BTreeMap::new(),
-            paid: None,
+            overlaid: None,
             stock: BTreeMap::new(),
             reservations: BTreeMap::new(),
             machines: BTreeMap::new(),

@@ -110,7 +110,7 @@ fn create(facts: &Facts<'_>, token: LaunchToken) -> Todo {
     };
     // A change of what is to be had wakes the job.
     let Some(offers) = facts.offers else { return Todo::default() };
-    let target = match target::choose(claim, offers) {
+    let target = match target::choose(claim, offers, &facts.overlaid) {
         Ok(target) => target,
         Err(nothing) => {
             let message = nothing.to_string();

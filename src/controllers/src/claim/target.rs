@@ -1,6 +1,6 @@
 //! Which offerings a NodeClaim may be launched as, now.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use berth_api::{NodeClaim, Operator, PlannedOffering, Requirement, labels};
 use berth_catalogue::{CapacityType, InstanceTypeEntry, Money, OfferingEntry};
@@ -48,8 +48,9 @@ pub(crate) struct Nothing {
 
 /// What a NodeClaim is launched as: a slot where its requirements leave one, else its paid offerings: the planned one first,
 /// as what is scarce elsewhere was planned for others, then the cheapest. One that is much dearer than the planned one is not
-/// among them: its pods are planned anew, knowing what has run out, rather than each node launched twice as large.
-pub(crate) fn choose(claim: &NodeClaim, offers: &Offers) -> Result<LaunchTarget, Nothing> {
+/// among them: its pods are planned anew, knowing what has run out, rather than each node launched twice as large. `overlaid` are
+/// resources that NodeOverlays add to types: the cloud does not know them, and which types have them the claim says.
+pub(crate) fn choose(claim: &NodeClaim, offers: &Offers, overlaid: &BTreeSet<&str>) -> Result<LaunchTarget, Nothing> {
     let requirements = &claim.spec.requirements;
     let mut nothing = Nothing { matching: 0, fitting: 0 };
     let planned = planned_offering(claim);
@@ -68,7 +69,7 @@ pub(crate) fn choose(claim: &NodeClaim, offers: &Offers) -> Result<LaunchTarget,
         if !of_types.iter().all(|requirement| admits_type(requirement, of_type)) {
             continue;
         }
-        let fits = fits(of_type, &claim.spec.resources.requests);
+        let fits = fits(of_type, &claim.spec.resources.requests, overlaid);
         for offering in &of_type.offerings {
             let Some(capacity_type) = offering.capacity_type() else { continue };
             if !of_offerings.iter().all(|requirement| admits(requirement, offering)) {
@@ -132,10 +133,9 @@ pub(crate) fn planned_offering(claim: &NodeClaim) -> Option<PlannedOffering> {
     serde_json::from_str(planned).ok()
 }
 
-fn fits(of_type: &InstanceTypeEntry, requests: &BTreeMap<String, Quantity>) -> bool {
-    requests
-        .iter()
-        .all(|(name, amount)| amount.is_zero() || of_type.resources.get(name).is_some_and(|has| has >= amount))
+fn fits(of_type: &InstanceTypeEntry, requests: &BTreeMap<String, Quantity>, overlaid: &BTreeSet<&str>) -> bool {
+    let known = requests.iter().filter(|(name, amount)| !amount.is_zero() && !overlaid.contains(name.as_str()));
+    known.into_iter().all(|(name, amount)| of_type.resources.get(name).is_some_and(|has| has >= amount))
 }
 
 /// Whether all offerings of an instance type meet a requirement alike.
@@ -220,6 +220,20 @@ mod tests {
         let resources = json!({"requests": {"cpu": cpu}});
         let spec = json!({"requirements": requirements, "resources": resources});
         serde_json::from_value(json!({"metadata": {"name": "c"}, "spec": spec})).unwrap()
+    }
+
+    fn choose(claim: &NodeClaim, offers: &Offers) -> Result<LaunchTarget, Nothing> {
+        super::choose(claim, offers, &BTreeSet::new())
+    }
+
+    /// The regression: the cloud's own catalogue was asked for what a NodeOverlay adds, and nothing was ever launched.
+    #[test]
+    fn what_a_node_overlay_adds_is_not_asked_of_the_cloud() {
+        let mut wants = claim(&json!([is_one_of("karpenter.sh/capacity-type", &["on-demand"])]), "3");
+        wants.spec.resources.requests.insert("example.com/dongle".to_owned(), Quantity::from_value(1));
+        assert_eq!(choose(&wants, &offers()), Err(Nothing { matching: 2, fitting: 0 }));
+        let overlaid = BTreeSet::from(["example.com/dongle"]);
+        assert_eq!(names(super::choose(&wants, &offers(), &overlaid)), ["large on-demand in a"]);
     }
 
     fn names(target: Result<LaunchTarget, Nothing>) -> Vec<String> {

@@ -162,6 +162,7 @@ impl Scene {
             pool: self.pool.as_ref(),
             last_pod_event: self.last_pod_event.map(at),
             offers: self.offers.as_ref(),
+            overlaid: std::collections::BTreeSet::new(),
             memory: &self.memory,
             nodeless_since: self.nodeless_since.map(at),
             interruption: self.interruption.as_ref(),

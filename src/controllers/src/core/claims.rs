@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use berth_api::{NodeClaim, NodeClaimStatus};
+use berth_api::{NodeClaim, NodeClaimStatus, NodeOverlay};
 use berth_cloudprovider::{CloudError, RepairPolicy};
 use jiff::Timestamp;
 use rustc_hash::FxHashSet;
@@ -43,6 +43,7 @@ impl Core {
         let nodes = self.view.nodes_of(provider_id).filter_map(|node| self.view.nodes.get(node));
         let nodes: Vec<_> = nodes.collect();
         let names: Vec<&str> = nodes.iter().filter_map(|node| node.metadata.name.as_deref()).collect();
+        let overlays = self.state.all::<NodeOverlay>().filter(|_| self.options.convert.node_overlay);
         let facts = Facts {
             claim: &claim,
             pods: names.iter().flat_map(|node| self.view.pods_on(node)).collect(),
@@ -52,6 +53,7 @@ impl Core {
             pool: pool_of(&claim.metadata).and_then(|pool| self.view.pools.get(pool)).map(|pool| &**pool),
             last_pod_event: names.iter().filter_map(|node| self.pod_events.get(*node)).max().copied(),
             offers: self.offers.get(&class_name),
+            overlaid: overlays.flat_map(|overlay| overlay.spec.capacity.keys()).map(String::as_str).collect(),
             memory,
             nodeless_since,
             interruption: provider_id.and_then(|id| self.interrupted.get(id)),

@@ -143,10 +143,11 @@ fn an_overlay_that_selects_some_pools_of_a_type_is_ignored_with_a_warning() {
 }
 
 #[test]
-fn an_overlaid_catalogue_differs_in_prices_alone() {
+fn an_overlaid_catalogue_differs_in_prices_and_added_resources_alone() {
     let catalogue = berth_catalogue::read(TYPES.as_bytes(), "t").unwrap();
     let pool: berth_api::NodePool = serde_json::from_value(pool_of_team("p", "a")).unwrap();
-    let team: berth_api::NodeOverlay = serde_json::from_value(of_pool("team", "In", &["a"])).unwrap();
+    let mut team: berth_api::NodeOverlay = serde_json::from_value(of_pool("team", "In", &["a"])).unwrap();
+    team.spec.capacity.insert("example.com/dongle".to_owned(), berth_quantity::Quantity::from_value(2));
     // What has run out has a price, too.
     let empty = catalogue.clone().without(|_, offering| offering.capacity_type().is_some());
     for catalogue in [catalogue, empty] {
@@ -156,6 +157,8 @@ fn an_overlaid_catalogue_differs_in_prices_alone() {
         for offering in &mut types[0].offerings {
             assert_eq!(std::mem::take(&mut offering.price), half);
         }
+        let added = types[0].resources.remove("example.com/dongle");
+        assert_eq!(added, Some(berth_quantity::Quantity::from_value(2)));
         let mut expected = catalogue.clone().into_types();
         expected[0].offerings.iter_mut().for_each(|own| own.price = Money::ZERO);
         assert_eq!(types, expected);
