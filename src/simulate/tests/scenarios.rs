@@ -853,6 +853,34 @@ fn what_node_overlays_say_is_paid_while_they_are_there() {
     assert!(is_about(cost(true, deleted).nodes, 0.3));
 }
 
+/// The regression: while its node was about to be replaced, a node was launched for one of those who wait for good, and the
+/// replacement came to nothing, again and again.
+#[test]
+fn a_node_drifts_away_though_pods_alike_to_its_own_wait_for_good() {
+    let folder = Folder::new("alike");
+    let rule = |text: &str| {
+        let drift = "events:\n- {at: 10m, apply: {objects: [{apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: all}, \
+                     spec: {disruption: {consolidateAfter: 30s, budgets: [{nodes: 100%}]}, template: {metadata: {labels: {v: '2'}}, \
+                     spec: {nodeClassRef: {group: berth.sh, kind: FakeNodeClass, name: default}, requirements: [\
+                     {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}]}}}}]}}\n";
+        scenario("on-demand", 3, drift).replace("        containers:", &format!("        {text}\n        containers:"))
+    };
+    let app = "labelSelector: {matchLabels: {app: web}}";
+    let apart = format!(
+        "affinity: {{podAntiAffinity: {{requiredDuringSchedulingIgnoredDuringExecution: [{{topologyKey: \
+         topology.kubernetes.io/zone, {app}}}]}}}}"
+    );
+    let spread = format!(
+        "topologySpreadConstraints: [{{maxSkew: 1, minDomains: 2, topologyKey: topology.kubernetes.io/zone, \
+         whenUnsatisfiable: DoNotSchedule, {app}}}]"
+    );
+    for rules in [apart, spread] {
+        let outcome = run(&folder, &rule(&rules));
+        let counts = (outcome.nodes.launched, outcome.nodes.most, outcome.pods.evictions);
+        assert_eq!(counts, (2, 2, 1), "{rules}");
+    }
+}
+
 /// The regression: the cloud was asked for what a NodeOverlay adds, had it nowhere, and nothing was ever launched.
 #[test]
 fn pods_run_on_what_node_overlays_add() {
@@ -863,7 +891,12 @@ fn pods_run_on_what_node_overlays_add() {
             "requests: {cpu: '1', example.com/dongle: 1}, limits: {example.com/dongle: 1}",
         );
     let outcome = run(&folder, &text);
-    assert_eq!((outcome.nodes.launched, outcome.pods.most_running, outcome.unplaced.len()), (2, 3, 0), "{outcome:?}");
+    assert_eq!(
+        (outcome.nodes.launched, outcome.pods.most_running, outcome.unplaced.len()),
+        (2, 3, 0),
+        "{:?}",
+        outcome.unplaced
+    );
 }
 
 /// What is spent is added up at the prices by which launches are measured.
