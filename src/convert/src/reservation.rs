@@ -207,20 +207,21 @@ fn read_amounts(
 ) -> Result<(), Problem> {
     let notes = object.metadata.annotations.as_ref();
     let status = object.status.as_ref().map(|status| &status.allocatable).filter(|amounts| !amounts.is_empty());
-    reservation.allocatable = if let Some(amounts) = status {
-        Amounts::read_exact(amounts, cluster).map_err(|problem| problem.under("status.allocatable"))?.rounded_up()
-    } else {
-        let requests = reserved_requests(template, cluster).map_err(|problem| problem.under("spec.template.spec"))?;
-        let key = koordinator::RESERVATION_RESIZE_ALLOCATABLE;
-        let resized: ResizeAllocatable =
-            annotations::read(notes, key, r#"{"resources":{"cpu":"4"}}"#)?.unwrap_or_default();
-        let resized = Amounts::read_exact(&resized.resources, cluster)
-            .map_err(|problem| annotations::at(key, problem.under("resources").to_string()))?;
-        let mut amounts = requests;
-        for (id, nanos) in resized.iter() {
-            amounts.set(id, nanos);
+    let requests = reserved_requests(template, cluster).map_err(|problem| problem.under("spec.template.spec"))?;
+    let key = koordinator::RESERVATION_RESIZE_ALLOCATABLE;
+    let resized: ResizeAllocatable = annotations::read(notes, key, r#"{"resources":{"cpu":"4"}}"#)?.unwrap_or_default();
+    let resized = Amounts::read_exact(&resized.resources, cluster)
+        .map_err(|problem| annotations::at(key, problem.under("resources").to_string()))?;
+    let mut asked = requests;
+    for (id, nanos) in resized.iter() {
+        asked.set(id, nanos);
+    }
+    reservation.asked = asked.rounded_up();
+    reservation.allocatable = match status {
+        Some(amounts) => {
+            Amounts::read_exact(amounts, cluster).map_err(|problem| problem.under("status.allocatable"))?.rounded_up()
         }
-        amounts.rounded_up()
+        None => reservation.asked.clone(),
     };
     reservation.kept = Kept::read(notes, cluster)?.amounts;
     let key = koordinator::RESERVATION_RESTRICTED_OPTIONS;

@@ -156,6 +156,8 @@ pub struct Reservation {
     pub restricted: Vec<ResourceId>,
     /// What it reserves; `pods` only where the template asks for pods as a resource.
     pub allocatable: Resources,
+    /// What its template and a resize ask for: it may have been made larger since it has its node.
+    pub asked: Resources,
     /// What of it is kept from its owners.
     pub kept: Resources,
     /// The ports that it holds.
@@ -207,6 +209,7 @@ impl Reservation {
             policy: AllocatePolicy::Unset,
             restricted: Vec::new(),
             allocatable: Resources::new(),
+            asked: Resources::new(),
             kept: Resources::new(),
             host_ports: Vec::new(),
             volumes: Volumes::default(),

@@ -10,7 +10,7 @@ mod consolidate;
 mod drain;
 pub(crate) mod drift;
 mod hydrate;
-mod initialize;
+pub(crate) mod initialize;
 mod interrupt;
 mod launch;
 mod memory;

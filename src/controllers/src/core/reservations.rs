@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use berth_api::labels::koordinator::{DEVICE_ALLOCATED, RESOURCE_STATUS};
 use berth_api::{Reservation, ReservationCondition, ReservationPhase, ReservationStatus};
 use berth_decisions::Binding;
-use berth_model::{Cluster, NodeRoom, Phase, PreAllocationMode, ReservationId};
+use berth_model::{Cluster, MemberKind, NodeRoom, PendingRow, Phase, PreAllocationMode, ReservationId};
 use berth_scheduling::reservation::lifecycle::{
     self, AVAILABLE, Condition, CurrentOwner, EXPIRED, ROOM_TAKEN, SCHEDULED, SUCCEEDED, Seen, SeenOwner, Status,
     Terms, UNSCHEDULABLE, WAITING,
@@ -17,6 +18,7 @@ use serde_json::json;
 
 use super::pools::replaced;
 use super::{Core, Effect, Job};
+use crate::claim::initialize::is_ready;
 use crate::claim::on;
 use crate::clock::after;
 use crate::kind::Kind;
@@ -48,7 +50,10 @@ impl Core {
         }
         let body = json!({"metadata": {"resourceVersion": reservation.metadata.resource_version}, "status": next});
         let write = on(Kind::Reservation, &reservation.metadata, Op::MergeStatus(body));
-        self.assume_and_write(Job::Hold(name), &binding.object, Patch::Status(Box::new(next)), write);
+        if self.assume_and_write(Job::Hold(name), &binding.object, Patch::Status(Box::new(next)), write) {
+            let message = format!("Successfully assigned to {node}");
+            self.tell(Notice::about(Kind::Reservation, &reservation.metadata, SCHEDULED, message), now);
+        }
     }
 
     /// The room of Reservations whose nodes are to go moves to others, in one write each, so that nobody else can take it
@@ -121,15 +126,19 @@ impl Core {
             next = lifecycle::planned_again(&next, seconds);
         }
         if differs(&status, &next) {
-            let next = written(&next, self.state.cluster(now));
+            let after = written(&next, self.state.cluster(now));
             let mut body =
-                json!({"metadata": {"resourceVersion": reservation.metadata.resource_version}, "status": next});
+                json!({"metadata": {"resourceVersion": reservation.metadata.resource_version}, "status": after});
             let before = reservation.status.clone().unwrap_or_default();
             // A merge leaves what it does not name.
-            body["status"]["currentOwners"] = json!(next.current_owners);
-            body["status"]["allocated"] = replaced(&before.allocated, &next.allocated);
-            body["status"]["allocatable"] = replaced(&before.allocatable, &next.allocatable);
-            body["status"]["nodeName"] = json!(next.node_name);
+            body["status"]["currentOwners"] = json!(after.current_owners);
+            body["status"]["allocated"] = replaced(&before.allocated, &after.allocated);
+            body["status"]["allocatable"] = replaced(&before.allocatable, &after.allocatable);
+            body["status"]["nodeName"] = json!(after.node_name);
+            if let Some((reason, message, is_warning)) = told_of(&status, &next) {
+                let notice = Notice::about(Kind::Reservation, &reservation.metadata, reason, message);
+                self.tell(Notice { is_warning, ..notice }, now);
+            }
             return self.write(job, on(Kind::Reservation, &reservation.metadata, Op::MergeStatus(body)));
         }
         if let Some(wait) = lifecycle::next_check(&terms, &next, seconds) {
@@ -190,6 +199,16 @@ impl Core {
         Some((status, reserves))
     }
 
+    /// Whether a Reservation may be planned anew as its node goes away while it runs: not where another scheduler is to place it,
+    /// nor where it has CPUs or devices of the node to itself, or waits for pods that run there.
+    fn can_leave(&self, reservation: &Reservation, node: &str) -> bool {
+        let node = self.view.nodes.get(node);
+        let is_going = node.is_some_and(|node| node.metadata.deletion_timestamp.is_some() && is_ready(node));
+        let notes = reservation.metadata.annotations.iter().flatten();
+        let has_units = notes.clone().any(|(key, _)| [RESOURCE_STATUS, DEVICE_ALLOCATED].contains(&key.as_str()));
+        is_going && !has_units && !reservation.spec.pre_allocation && self.is_placed_here(reservation)
+    }
+
     /// What is seen of a Reservation's node and of the pods that draw from it.
     fn seen_of(&mut self, reservation: &Reservation, status: &Status, now: Timestamp) -> Seen {
         let Some(node) = status.node.as_deref() else { return Seen::default() };
@@ -201,7 +220,8 @@ impl Core {
         let index = cluster.symbols.get(name).and_then(of_name).map(|(id, _)| id);
         let on_node = cluster.nodes.iter().filter(|known| cluster.symbols.text(known.name) == node);
         let is_room_taken =
-            index.is_some_and(|at| on_node.clone().any(|known| is_room_taken(&NodeRoom::of_node(known), at)));
+            index.is_some_and(|at| on_node.clone().any(|known| is_room_taken(&NodeRoom::of_node(known), at, cluster)));
+        let is_there = on_node.clone().next().is_some();
         let mut n_predecessors = 0;
         let mode = index.and_then(|at| cluster.reservation(at)?.pre_allocation).map(|how| how.mode);
         for pod in on_node.flat_map(|known| &known.pods) {
@@ -215,7 +235,22 @@ impl Core {
                 continue;
             }
             let requests = cluster.spec(pod.spec).map(|spec| spec.requests.clone()).unwrap_or_default();
-            owners.push((cluster.symbols.text(pod.namespace).to_owned(), pod.name.to_string(), requests));
+            owners.push((cluster.symbols.text(pod.namespace).to_owned(), pod.name.to_string(), Some(requests)));
+        }
+        // A node that goes away is no capacity any more, but until they have stopped its pods draw as before.
+        if !is_there && !is_node_lost {
+            let known = status.current_owners.iter().filter(|owner| {
+                let pod = self.state.pod(&owner.namespace, &owner.name);
+                pod.is_some_and(|pod| {
+                    pod.node() == Some(node) && pod.uid().as_deref() == Some(&owner.uid) && !pod.has_ended()
+                })
+            });
+            let known: Vec<_> = known.map(|owner| (owner.namespace.clone(), owner.name.clone())).collect();
+            let cluster = self.state.cluster(now);
+            owners.extend(known.into_iter().map(|(namespace, name)| {
+                let requests = requests_when_remade(cluster, &namespace, &name);
+                (namespace, name, requests)
+            }));
         }
         let since = status.scheduled.as_ref().map(|scheduled| scheduled.last_transition);
         let owners = owners.into_iter().map(|(namespace, name, requests)| {
@@ -225,14 +260,34 @@ impl Core {
             let ran_before = reservation.spec.pre_allocation && started.zip(since).is_some_and(|(pod, own)| pod < own);
             SeenOwner { owner: CurrentOwner { uid, namespace, name }, requests, ran_before }
         });
-        Seen { owners: owners.collect(), is_node_lost, is_room_taken, n_predecessors }
+        let owners = owners.collect();
+        Seen { owners, is_node_lost, is_node_going: self.can_leave(reservation, node), is_room_taken, n_predecessors }
     }
 }
 
+/// What a pod of a node that goes away requests, if it is planned for as it will be made anew.
+fn requests_when_remade(cluster: &Cluster, namespace: &str, name: &str) -> Option<berth_model::Resources> {
+    let namespace = cluster.symbols.get(namespace)?;
+    let is_it = |row: &&PendingRow| {
+        row.kind == MemberKind::Pod
+            && row.namespace == namespace
+            && row.members.iter().any(|member| member.numbers.is_none() && *member.name == *name)
+    };
+    let row = cluster.pending.iter().find(is_it)?;
+    cluster.spec(row.spec).map(|spec| spec.requests.clone())
+}
+
 /// Whether others use room that a Reservation holds. Where a node holds room for several, what is missing is missed by the last
-/// of them first, so that no more of them move than must.
-fn is_room_taken(room: &NodeRoom, reservation: ReservationId) -> bool {
+/// of them first, so that no more of them move than must. What one was made larger by since it has its node was never free.
+fn is_room_taken(room: &NodeRoom, reservation: ReservationId, cluster: &Cluster) -> bool {
     let mut missing = room.free().clone();
+    for holding in room.holdings() {
+        let Some(known) = cluster.reservation(holding.reservation) else { continue };
+        for (id, available) in holding.available().iter() {
+            let added = known.allocatable.get(id).saturating_sub(known.asked.get(id)).clamp(0, available.max(0));
+            missing.set(id, missing.get(id).saturating_add(added));
+        }
+    }
     for holding in room.holdings().iter().rev() {
         let available = holding.available();
         let is_missed = missing.iter().any(|(id, free)| free < 0 && available.get(id) > 0);
@@ -257,6 +312,25 @@ fn terms_of(reservation: &Reservation) -> Terms {
         expires: reservation.spec.expires.as_ref().map(|time| time.0.as_second()),
         ttl: reservation.spec.ttl.to_std().unwrap_or_default(),
         allocate_once: reservation.spec.allocate_once,
+    }
+}
+
+/// What is told of a change, and whether it is a warning: that a Reservation has another phase, or no node any more.
+fn told_of(before: &Status, next: &Status) -> Option<(&'static str, String, bool)> {
+    if before.phase == next.phase {
+        return None;
+    }
+    let said =
+        |condition: &Option<Condition>| condition.as_ref().map_or_else(String::new, |known| known.message.clone());
+    match next.phase {
+        Phase::Pending => Some((UNSCHEDULABLE, said(&next.scheduled), true)),
+        Phase::Waiting => Some((next.ready.as_ref()?.reason, said(&next.ready), true)),
+        Phase::Available => Some((AVAILABLE, format!("holds room on node {}", next.node.as_deref()?), false)),
+        Phase::Succeeded => Some((SUCCEEDED, "its owner has come".to_owned(), false)),
+        Phase::Failed => {
+            let why = said(&next.ready);
+            Some((EXPIRED, if why.is_empty() { "its time is over".to_owned() } else { why }, true))
+        }
     }
 }
 

@@ -332,6 +332,98 @@ async fn a_reservation_whose_room_is_taken_waits_and_is_planned_again() {
     assert_eq!(world.claims().await.len(), 2, "{}", state_of(&world).await);
 }
 
+fn bare_pod(name: &str, cpu: &str, change: impl FnOnce(&mut Value)) -> k8s_openapi::api::core::v1::Pod {
+    let mut pod = json!({"metadata": {"name": name, "namespace": "default", "labels": {"app": name}}, "spec": {"containers": [
+        {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}]}});
+    change(&mut pod);
+    serde_json::from_value(pod).unwrap()
+}
+
+/// The regression: it waited for who used the room that was added, though nobody had taken any, and its owners could not draw.
+#[tokio::test(start_paused = true)]
+async fn a_reservation_that_is_made_larger_than_its_node_has_room_for_serves_its_owners() {
+    let world = world(room("1", |room| room["spec"]["allocateOnce"] = json!(false))).await;
+    let node = is(&world, ReservationPhase::Available).await.node_name.unwrap();
+    let pods = Api::<k8s_openapi::api::core::v1::Pod>::default_namespaced(world.client.clone());
+    let allocatable = Api::<k8s_openapi::api::core::v1::Node>::all(world.client.clone()).get(&node).await.unwrap();
+    let cpu = allocatable.status.unwrap().allocatable.unwrap()["cpu"].0.clone();
+    let other = bare_pod("other", "500m", |_| {});
+    pods.create(&kube::api::PostParams::default(), &other).await.unwrap();
+    let is_beside = world
+        .settles(5, async |world| {
+            world.pods().await.iter().any(|pod| pod.spec.as_ref().unwrap().node_name == Some(node.clone()))
+        })
+        .await;
+    assert!(is_beside, "{}", state_of(&world).await);
+    let larger = json!({"status": {"allocatable": {"cpu": cpu}}});
+    let rooms = Api::<Reservation>::all(world.client.clone());
+    rooms.patch_status("room", &PatchParams::default(), &Patch::Merge(&larger)).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    let status = is(&world, ReservationPhase::Available).await;
+    assert_eq!((status.node_name, &status.allocatable["cpu"].to_string()), (Some(node.clone()), &cpu));
+    let asks = json!({"name": "room"}).to_string();
+    let owner = bare_pod("web", "1200m", |pod| {
+        pod["metadata"]["annotations"] = json!({"scheduling.koordinator.sh/reservation-affinity": asks});
+    });
+    pods.create(&kube::api::PostParams::default(), &owner).await.unwrap();
+    let draws = world.settles(5, async |world| status_of_owners(world).await == 1).await;
+    assert!(draws, "{}", state_of(&world).await);
+    assert_eq!(is(&world, ReservationPhase::Available).await.node_name, Some(node));
+}
+
+async fn status_of_owners(world: &World) -> usize {
+    status(world).await.map_or(0, |status| status.current_owners.len())
+}
+
+/// The regression: as soon as a node began to go, nobody seemed to draw from its Reservations any more.
+#[tokio::test(start_paused = true)]
+async fn owners_count_until_they_have_left_a_node_that_goes_away() {
+    let world = world(room("2", |room| room["spec"]["allocateOnce"] = json!(false))).await;
+    is(&world, ReservationPhase::Available).await;
+    world.deploy(web(1)).await;
+    let draws = world.settles(5, async |world| status_of_owners(world).await == 1).await;
+    assert!(draws, "{}", state_of(&world).await);
+    let budget = json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "web"}}}});
+    let budgets = Api::<k8s_openapi::api::policy::v1::PodDisruptionBudget>::default_namespaced(world.client.clone());
+    budgets.create(&kube::api::PostParams::default(), &serde_json::from_value(budget).unwrap()).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let before = status(&world).await.unwrap();
+    let nodes = Api::<k8s_openapi::api::core::v1::Node>::all(world.client.clone());
+    nodes.delete(before.node_name.as_deref().unwrap(), &kube::api::DeleteParams::default()).await.unwrap();
+    for _ in 0..30 {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let now = status(&world).await.unwrap();
+        let seen = |status: &ReservationStatus| (status.phase, status.node_name.clone(), status.allocated.clone());
+        assert_eq!((seen(&now), now.current_owners.len()), (seen(&before), 1), "{}", state_of(&world).await);
+    }
+    // Once nobody draws from it any more, its room is had elsewhere.
+    world.scale("web", 0).await;
+    let moved = world
+        .settles(5, async |world| {
+            let now = status(world).await.unwrap();
+            now.phase == ReservationPhase::Available && now.node_name != before.node_name
+        })
+        .await;
+    assert!(moved, "{:#?} {}", status(&world).await, state_of(&world).await);
+}
+
+/// The regression: it failed with its node, and was deleted without a word.
+#[tokio::test(start_paused = true)]
+async fn room_that_nobody_draws_from_is_had_elsewhere_where_its_node_is_deleted() {
+    let world = world(room("2", |_| {})).await;
+    let first = is(&world, ReservationPhase::Available).await.node_name.unwrap();
+    let nodes = Api::<k8s_openapi::api::core::v1::Node>::all(world.client.clone());
+    nodes.delete(&first, &kube::api::DeleteParams::default()).await.unwrap();
+    let is_elsewhere = async |world: &World| {
+        let now = status(world).await;
+        now.is_some_and(|now| now.phase == ReservationPhase::Available && now.node_name.as_ref() != Some(&first))
+    };
+    assert!(world.settles(5, is_elsewhere).await, "{:#?} {}", status(&world).await, state_of(&world).await);
+    let told = events(&world, "Unschedulable").await;
+    assert!(told.iter().any(|told| told.contains("goes away")), "{told:?}");
+}
+
 /// What is launched for a room is not given to pods that come while it boots.
 #[tokio::test(start_paused = true)]
 async fn what_is_launched_for_a_room_is_kept_for_it() {

@@ -87,8 +87,8 @@ pub struct Status {
 pub struct SeenOwner {
     /// Who it is.
     pub owner: CurrentOwner,
-    /// Its requests.
-    pub requests: Resources,
+    /// Its requests, where they are known.
+    pub requests: Option<Resources>,
     /// Whether it ran before, and the Reservation was bound to it.
     pub ran_before: bool,
 }
@@ -100,6 +100,8 @@ pub struct Seen {
     pub owners: Vec<SeenOwner>,
     /// Whether its node is gone.
     pub is_node_lost: bool,
+    /// Whether its node goes away for good, and its room can move.
+    pub is_node_going: bool,
     /// Whether other pods use room that it holds.
     pub is_room_taken: bool,
     /// How many of these are running pods whose room it inherits as they go: it pre-allocates.
@@ -134,7 +136,8 @@ pub fn unschedulable(status: &Status, message: &str, now: i64) -> Status {
 
 /// What becomes of a Reservation of which so much is seen. Terminal ones stay as they are; others expire, whether they
 /// are pending, waiting or available, and with the loss of their node; else owners and amounts are counted. The first
-/// owner of one that is for one owner alone spends it, for good.
+/// owner of one that is for one owner alone spends it, for good. One that nobody draws from is pending again where its node
+/// goes away.
 pub fn sync(terms: &Terms, status: &Status, seen: &Seen, now: i64) -> Status {
     let mut next = status.clone();
     if next.phase.is_terminal() {
@@ -151,16 +154,23 @@ pub fn sync(terms: &Terms, status: &Status, seen: &Seen, now: i64) -> Status {
     }
     next.current_owners = seen.owners.iter().map(|seen| seen.owner.clone()).collect();
     next.current_owners.sort_unstable();
-    next.allocated = Resources::new();
-    for (id, _) in next.allocatable.iter() {
-        let drawn = seen.owners.iter().map(|owner| owner.requests.get(id)).fold(0_i64, i64::saturating_add);
-        next.allocated.set(id, drawn);
+    let requests: Option<Vec<&Resources>> = seen.owners.iter().map(|owner| owner.requests.as_ref()).collect();
+    // Of some whose node goes away it may not be known: then it is what was written last.
+    if let Some(requests) = requests {
+        next.allocated = Resources::new();
+        for (id, _) in next.allocatable.iter() {
+            let drawn = requests.iter().map(|own| own.get(id)).fold(0_i64, i64::saturating_add);
+            next.allocated.set(id, drawn);
+        }
     }
     let n_bound_pods = seen.owners.iter().filter(|owner| owner.ran_before).count();
     if terms.allocate_once && n_bound_pods < seen.owners.len() {
         next.phase = Phase::Succeeded;
         set(&mut next.ready, false, SUCCEEDED, String::new(), now);
         return next;
+    }
+    if seen.is_node_going && seen.owners.is_empty() {
+        return without_node(next, |node| format!("node {node}, where it held room, goes away"), now);
     }
     let n_predecessors = if seen.is_room_taken { seen.n_predecessors } else { 0 };
     settle(&mut next, n_bound_pods.saturating_add(n_predecessors), seen.is_room_taken, now);
@@ -223,17 +233,21 @@ pub fn gives_up_at(status: &Status) -> Option<i64> {
 
 /// A Reservation whose room was taken is without a node again, and says why.
 pub fn planned_again(status: &Status, now: i64) -> Status {
-    let mut next = status.clone();
     if !may_be_planned_again(status) {
-        return next;
+        return status.clone();
     }
-    let node = next.node.take().unwrap_or_default();
-    next.phase = Phase::Pending;
-    next.ready = None;
-    (next.allocatable, next.allocated) = (Resources::new(), Resources::new());
-    let message = format!("pods that are not its owners took the room that it held on node {node}");
-    set(&mut next.scheduled, false, UNSCHEDULABLE, message, now);
-    next
+    let why = |node: &str| format!("pods that are not its owners took the room that it held on node {node}");
+    without_node(status.clone(), why, now)
+}
+
+/// Pending again; `why` is given the name of the node that it had.
+fn without_node(mut status: Status, why: impl FnOnce(&str) -> String, now: i64) -> Status {
+    let node = status.node.take().unwrap_or_default();
+    status.phase = Phase::Pending;
+    status.ready = None;
+    (status.allocatable, status.allocated) = (Resources::new(), Resources::new());
+    set(&mut status.scheduled, false, UNSCHEDULABLE, why(&node), now);
+    status
 }
 
 /// Whether it may be deleted: spent or expired for longer than `after`, or its node is gone, too. One that failed for

@@ -21,7 +21,7 @@ fn terms(allocate_once: bool) -> Terms {
 
 fn owner(uid: &str, requests: Resources, ran_before: bool) -> SeenOwner {
     let owner = CurrentOwner { uid: uid.into(), namespace: "default".into(), name: format!("pod-{uid}") };
-    SeenOwner { owner, requests, ran_before }
+    SeenOwner { owner, requests: Some(requests), ran_before }
 }
 
 fn available() -> Status {

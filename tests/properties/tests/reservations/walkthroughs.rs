@@ -33,7 +33,7 @@ fn terms() -> Terms {
 fn seen(owners: &[(&str, [i64; 3], bool)]) -> Seen {
     let owner = |(name, amounts, ran_before): &(&str, [i64; 3], bool)| SeenOwner {
         owner: CurrentOwner { uid: format!("u-{name}"), namespace: "default".into(), name: (*name).into() },
-        requests: Resources::from_amounts(amounts),
+        requests: Some(Resources::from_amounts(amounts)),
         ran_before: *ran_before,
     };
     Seen { owners: owners.iter().map(owner).collect(), ..Seen::default() }
