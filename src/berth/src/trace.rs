@@ -66,6 +66,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     match &args.what {
         What::Generate(own) => {
             let Generate { seed, days, services, service_pods, batch_pods } = *own;
+            let least = services * berth_simulate::LEAST_SERVICE_PODS;
+            anyhow::ensure!(
+                service_pods >= least,
+                "--service-pods: found {service_pods}, expected {least} or more: {services} Deployments have {} or more each",
+                berth_simulate::LEAST_SERVICE_PODS
+            );
             let options = GenerateOptions { seed, days, services, service_pods, batch_pods };
             to_stdout(|out| berth_simulate::generate(&options, out))?;
         }

@@ -99,3 +99,9 @@ fn a_scheduler_configuration_that_is_none_is_named_with_its_field() {
     assert_eq!((run.code, run.stdout.as_str()), (2, ""));
     assert!(run.stderr.contains("kind: found \"NodePool\", expected KubeSchedulerConfiguration"), "{}", run.stderr);
 }
+
+#[test]
+fn a_made_up_trace_with_fewer_pods_than_its_deployments_have_is_refused() {
+    let run = berth(&["trace", "generate", "--services", "500", "--service-pods", "10"]);
+    assert_refused(&run, &["--service-pods", "found 10", "expected 1000 or more"]);
+}

@@ -32,6 +32,6 @@ pub use load::Simulation;
 pub use outcome::{Cost, Nodes, Outcome, Pods, ReservationUse, Sample, Unplaced, WaitRow};
 pub use record::{RecordOptions, Recorded, record};
 pub use report::Report;
-pub use trace::{GenerateOptions, OpenbOptions, OpenbSummary, generate, open, openb};
+pub use trace::{GenerateOptions, LEAST_SERVICE_PODS, OpenbOptions, OpenbSummary, generate, open, openb};
 pub use vary::{Variation, run_all, variants};
 pub use world::Onlooker;

@@ -11,6 +11,10 @@ use crate::chance;
 const SCALED_EVERY: u64 = 900;
 const DAY: u64 = 86_400;
 const NAMESPACE: &str = "default";
+/// A Monday: the first five days are weekdays.
+const START: &str = "2026-01-05T00:00:00Z";
+/// The least that a Deployment has at its busiest time.
+pub const LEAST_SERVICE_PODS: u64 = 2;
 
 /// What is generated.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,7 +53,7 @@ struct Service {
 /// What the writer says.
 pub fn generate(options: &GenerateOptions, writer: impl Write) -> io::Result<()> {
     let mut state = options.seed;
-    let mut lines = Lines::begin(writer)?;
+    let mut lines = Lines::begin_with(writer, &json!({"start": START}))?;
     let mut services = services(options, &mut state);
     let shapes = [(500, 1024), (1000, 4096), (2000, 4096), (4000, 16_384), (7000, 8192)];
     for (index, (milli_cpu, mebibytes)) in shapes.into_iter().enumerate() {
@@ -117,7 +121,7 @@ fn services(options: &GenerateOptions, state: &mut u64) -> Vec<Service> {
             name: format!("service-{rank}"),
             milli_cpu,
             mebibytes,
-            most: (weight / all * seconds(options.service_pods)).max(2.0),
+            most: (weight / all * seconds(options.service_pods)).max(seconds(LEAST_SERVICE_PODS)),
             least: 0.25 + uniform(state) * 0.35,
             noon: 11.0 + uniform(state) * 6.0,
             replicas: 0,
@@ -206,6 +210,10 @@ mod tests {
         std::fs::write(&path, &text).unwrap();
         let read = super::super::read(&path, 0, &mut steps);
         std::fs::remove_file(&path).unwrap();
-        assert_eq!(read.unwrap().end, 86_400_000);
+        let read = read.unwrap();
+        assert_eq!(read.end, 86_400_000);
+        // So that CronJobs and budgets by days of the week see its weekends where they are.
+        let start = read.start.unwrap().to_zoned(jiff::tz::TimeZone::UTC);
+        assert_eq!(start.weekday(), jiff::civil::Weekday::Monday);
     }
 }

@@ -20,7 +20,7 @@ use crate::error::SimulateError;
 use crate::scenario::Scenario;
 use crate::step::Step;
 
-pub use generate::{GenerateOptions, generate};
+pub use generate::{GenerateOptions, LEAST_SERVICE_PODS, generate};
 pub(crate) use objects::end_for_good;
 pub use openb::{OpenbOptions, OpenbSummary, openb};
 pub(crate) use write::Lines;
