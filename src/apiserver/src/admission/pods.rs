@@ -52,9 +52,10 @@ pub(super) fn priority(scope: &Scope<'_>, pod: &mut Value) -> Result<()> {
 
 /// The labels of a node that its pods have, too: where it is. None of a node that is not there.
 pub(crate) fn topology_of(server: &ApiServer, node: &str) -> Map<String, Value> {
-    let node = if node.is_empty() { None } else { server.value("nodes", node) };
-    let labels = node.as_ref().into_iter().flat_map(meta::labels);
-    labels.filter(|(key, _)| TOPOLOGY.contains(key)).map(|(key, value)| (key.to_owned(), value.into())).collect()
+    let node = if node.is_empty() { None } else { server.inner.store.get("nodes", node) };
+    // What selectors look at is there without reading the node's text.
+    let Some(labels) = node.as_ref().map(|node| &node.selectable.labels) else { return Map::new() };
+    TOPOLOGY.iter().filter_map(|key| Some(((*key).to_owned(), labels.value_of(key)?.into()))).collect()
 }
 
 /// A pod that names its node when it is made has the node's zone and region, whatever it says itself.

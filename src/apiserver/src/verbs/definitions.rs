@@ -52,11 +52,12 @@ impl ApiServer {
     }
 
     /// What the deletion of an object brings about: the last object of a definition lets go of it.
-    pub(crate) fn after_deletion(&self, resource: &Resource, object: &Value) {
-        if resource.is(DEFINITIONS) {
-            let storage = meta::name(object).to_owned();
+    /// `definition` is the object, where it is a definition.
+    pub(crate) fn after_deletion(&self, resource: &Resource, definition: Option<&Value>) {
+        if let Some(definition) = definition.filter(|_| resource.is(DEFINITIONS)) {
+            let storage = meta::name(definition).to_owned();
             self.change_registry(|registry| registry.remove_custom(&storage));
-            self.accept_names(meta::text_at(object, &["spec", "group"]));
+            self.accept_names(meta::text_at(definition, &["spec", "group"]));
         } else if resource.custom().is_some_and(|custom| custom.terminating) {
             self.finish_definition(&resource.storage);
         }
@@ -122,7 +123,7 @@ impl ApiServer {
                 store.update(DEFINITIONS, name, stored.revision, draft)
             };
             match written {
-                Ok(_) if is_over => return self.after_deletion(&resource, &definition),
+                Ok(_) if is_over => return self.after_deletion(&resource, Some(&definition)),
                 Ok(_) => return self.serve_definition(&definition),
                 Err(Refused::Missing) => return,
                 Err(Refused::Moved | Refused::Exists) => {}

@@ -106,22 +106,21 @@ impl ApiServer {
         loop {
             let stored = self.inner.store.get(&resource.storage, &key);
             let stored = stored.ok_or_else(|| ApiError::not_found(&resource.group, &resource.plural, name))?;
-            let old = convert::value_of(resource, &stored);
-            check_preconditions(resource, name, &old, options)?;
-            let mut new = old.clone();
-            let grace = grace_period(resource, &old, options);
+            let mut new = convert::value_of(resource, &stored);
+            check_preconditions(resource, name, &new, options)?;
+            let grace = grace_period(resource, &new, options);
+            let was_marked = meta::has(&new, "deletionTimestamp");
             // A shorter grace is all that a second deletion of a pod can bring.
-            if meta::has(&old, "deletionTimestamp") && is_settled(resource, &old, options, grace) {
+            if was_marked && is_settled(resource, &new, options, grace) {
                 return Ok(Deletion::Pending(stored));
             }
-            if resource.is("namespaces")
-                && meta::has(&old, "deletionTimestamp")
-                && !meta::list_at(&old, &["spec", "finalizers"]).is_empty()
-            {
+            if resource.is("namespaces") && was_marked && !meta::list_at(&new, &["spec", "finalizers"]).is_empty() {
                 return Ok(Deletion::Pending(stored));
             }
             // A definition goes with its objects, whatever the policy.
-            let ends_definition = resource.is(DEFINITIONS) && !meta::has(&old, "deletionTimestamp");
+            let ends_definition = resource.is(DEFINITIONS) && !was_marked;
+            // Others are not looked at once they are gone.
+            let definition = resource.is(DEFINITIONS).then(|| new.clone());
             if ends_definition {
                 super::definitions::mark(&mut new, &self.inner.clock.now_text());
             } else {
@@ -131,7 +130,7 @@ impl ApiServer {
                 || (resource.is("namespaces") && !meta::list_at(&new, &["spec", "finalizers"]).is_empty());
             let marks = has_finalizers || grace > 0;
             if (marks && !ends_definition) || resource.is("pods") {
-                self.mark(resource, &mut new, &old, grace);
+                self.mark(resource, &mut new, grace);
             }
             let draft = draft(resource, &mut new);
             if options.dry_run {
@@ -147,7 +146,7 @@ impl ApiServer {
             match written {
                 Ok(outcome) => {
                     if matches!(outcome, Deletion::Done(_)) {
-                        self.after_deletion(resource, &old);
+                        self.after_deletion(resource, definition.as_ref());
                     }
                     if let Deletion::Pending(marked) = &outcome
                         && ends_definition
@@ -167,15 +166,15 @@ impl ApiServer {
         }
     }
 
-    fn mark(&self, resource: &Resource, object: &mut Value, old: &Value, grace: i64) {
+    fn mark(&self, resource: &Resource, object: &mut Value, grace: i64) {
         let now = self.inner.clock.now();
         let ends = now.checked_add(jiff::SignedDuration::from_secs(grace)).unwrap_or(now);
-        let is_first = !meta::has(old, "deletionTimestamp");
+        let is_first = !meta::has(object, "deletionTimestamp");
         if is_first || resource.is("pods") {
             meta::set(object, "deletionTimestamp", clock::time_text(ends));
             meta::set(object, "deletionGracePeriodSeconds", grace);
         }
-        if is_first && let Some(generation) = meta::number(old, "generation").filter(|generation| *generation > 0) {
+        if is_first && let Some(generation) = meta::number(object, "generation").filter(|generation| *generation > 0) {
             meta::set(object, "generation", generation + 1);
         }
         if resource.is("namespaces") {

@@ -191,7 +191,7 @@ impl Scope<'_> {
         match written {
             Ok(object) => {
                 if is_over {
-                    server.after_deletion(resource, old);
+                    server.after_deletion(resource, Some(old));
                 } else if resource.storage == EVENTS {
                     server.keep_event(&object);
                 } else if is_definition {

@@ -54,6 +54,10 @@ impl Core {
 
     /// Pods that are to draw from Reservations whose node comes up, or did a moment ago.
     pub(super) fn expected_drawers(&self, now: Timestamp) -> ExpectedDrawers {
+        // Most often there are none, and who comes need not be looked at.
+        if !self.awaited.claims.keys().any(|place| reservation_of(place).is_some()) {
+            return ExpectedDrawers::new();
+        }
         let coming = self.reservations_coming(&self.coming(now));
         let drawers = coming.into_iter().filter_map(|name| {
             let pods = &self.awaited.claims.get(&place_in(name))?.names;
