@@ -389,3 +389,17 @@ fn nodes_that_change_beside_expected_pods_leave_the_order_of_bindings() {
     world.settle(1);
     decides_as_rebuilt(&mut world).unwrap();
 }
+
+/// Found by a random seed: who was expected on a node that is not known came before those alike, where it was told at once.
+#[test]
+fn who_is_expected_on_a_node_that_is_not_known_comes_in_the_order_of_age() {
+    let mut world = World::new();
+    for (node, variant) in [(0, 2), (1, 1)] {
+        world.put(Kind::Node, node, variant);
+    }
+    world.settle(0);
+    world.decision();
+    for (name, variant, what) in [(51, 236, 17), (4, 10, 153), (63, 47, 100), (213, 236, 17), (4, 87, 29)] {
+        world.event(Kind::Pod, name, variant, what);
+    }
+}
