@@ -201,10 +201,14 @@ impl ExpectedRows {
         let (mut settled, mut rest) = (Vec::new(), Rest::default());
         let own: FxHashSet<&str> = names.values().flat_map(|names| names.iter()).map(|name| &**name).collect();
         for (id, mut left) in left {
-            // As where the whole is decided, here as below.
-            left.sort_by_key(|(_, name)| !own.contains(&**name));
+            let of_row = self.counts.remove(&id);
+            // As where the whole is decided, here as below: rows of which nobody is expected on a node that is known stay in
+            // their order.
+            if of_row.is_some() {
+                left.sort_by_key(|(_, name)| !own.contains(&**name));
+            }
             let requests = &cluster.spec(cluster.row(id)?.spec)?.requests;
-            let mut nodes: Vec<(usize, u32)> = self.counts.remove(&id).unwrap_or_default().into_iter().collect();
+            let mut nodes: Vec<(usize, u32)> = of_row.unwrap_or_default().into_iter().collect();
             nodes.sort_by_key(|(at, _)| {
                 cluster.nodes.get(*at).map(|node| (node.is_coming_up, cluster.symbols.text(node.name)))
             });

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use berth_model::{ClassId, Cluster, Holding, MemberKind, NodeRoom, Resources, Sym, Universe};
+use berth_model::{ClassId, Cluster, Holding, MemberKind, NodeRoom, ResourceId, Resources, Sym, Universe};
 use berth_scheduling::{admits_node, demands};
 use rustc_hash::FxHashMap;
 
@@ -33,7 +33,11 @@ impl Answer<'_> {
                 continue;
             };
             let mut room = NodeRoom::of_node(node_before);
-            for coming in placed.iter_mut().filter(|placed| placed.placement.node == node) {
+            let mut on_node: Vec<&mut Placed<'_>> =
+                placed.iter_mut().filter(|placed| placed.placement.node == node).collect();
+            // In the order of the decision: who uses what an owner's Reservation gives up comes after that one.
+            on_node.sort_by_key(|placed| placed.placement.nth);
+            for coming in on_node {
                 if coming.comes == Comes::Now && !has_room(&mut room, coming, before) {
                     (coming.comes, coming.waits_for) = (Comes::Later, Some(words.clone()));
                     has_changed = true;
@@ -110,24 +114,26 @@ fn has_room(room: &mut NodeRoom, coming: &Placed<'_>, before: &Cluster) -> bool 
         // One that is bound to running pods takes what these have.
         let Some((id, reservation)) = known else { return true };
         let holding = Holding::new(id, reservation);
-        return takes(room, &holding.held(), |room| room.hold(holding.clone()));
+        let has_room = holding.held().fits(room.free());
+        return take_if(has_room, || room.hold(holding));
     }
     let Some(requests) = requests_of(before, name) else { return true };
+    // One that draws may need more than its Reservation has: what another one gives up.
     let draws_from = coming.placement.draws_from;
-    let Some(id) = draws_from else {
-        return takes(room, requests, |room| room.add_pod(requests, None));
-    };
-    room.add_pod(requests, draws_from);
-    if before.reservation(id).is_some_and(|known| known.allocate_once) {
-        room.release(id);
-    }
-    true
+    let holding = draws_from.and_then(|id| room.position(id));
+    let free = holding.map_or_else(|| room.free().clone(), |holding| room.free_with(holding));
+    let is_met = |(id, amount): (ResourceId, i64)| amount <= free.get(id) || before.rules.ignored.contains(&id);
+    let has_room = requests.iter().filter(|(_, amount)| *amount > 0).all(is_met);
+    take_if(has_room, || {
+        room.add_pod(requests, draws_from);
+        let spent = draws_from.filter(|id| before.reservation(*id).is_some_and(|known| known.allocate_once));
+        spent.map(|id| room.release(id));
+    })
 }
 
-fn takes(room: &mut NodeRoom, requests: &Resources, take: impl FnOnce(&mut NodeRoom)) -> bool {
-    let has_room = requests.fits(room.free());
+fn take_if(has_room: bool, take: impl FnOnce()) -> bool {
     if has_room {
-        take(room);
+        take();
     }
     has_room
 }

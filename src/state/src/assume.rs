@@ -71,8 +71,9 @@ impl Assumption {
     }
 
     /// Whether what is known settles it: shows it, or is newer. `gone_at` is how new the news are that there is no such
-    /// object, where none is observed.
-    pub(crate) fn is_settled_by(&self, observed: Option<&Kept>, gone_at: Option<u64>) -> bool {
+    /// object, where none is observed. `is_after_others` says whether an earlier write is not settled: what is observed may be
+    /// from before both then, and look as it will after both, as where the later one takes the earlier one back.
+    pub(crate) fn is_settled_by(&self, observed: Option<&Kept>, gone_at: Option<u64>, is_after_others: bool) -> bool {
         if self.progress == Progress::Tried {
             return false;
         }
@@ -85,7 +86,7 @@ impl Assumption {
             (Progress::Written(Some(written)), Some(version)) => version >= written,
             _ => false,
         };
-        is_newer || self.patch.is_shown_by(observed)
+        is_newer || (!is_after_others && self.patch.is_shown_by(observed))
     }
 
     /// Whether it is about the incarnation that was known: one that is tried or creates an object is not.

@@ -29,7 +29,7 @@ impl State {
     }
 
     /// Drops what is not to be kept of the assumptions about an object.
-    pub(crate) fn keep_assumptions(&mut self, key: &Key, keep: impl Fn(&Assumption, Option<&Kept>) -> bool) {
+    pub(crate) fn keep_assumptions(&mut self, key: &Key, mut keep: impl FnMut(&Assumption, Option<&Kept>) -> bool) {
         let Some(entry) = self.entries.get_mut(key) else { return };
         let assumptions = &mut self.assumptions;
         entry.retain_assumed(|known, observed| {
@@ -57,7 +57,12 @@ impl State {
             return;
         }
         let gone_at = self.graves.get(key).max(self.listed_at.get(&key.kind)).copied();
-        self.keep_assumptions(key, |known, observed| !known.is_settled_by(observed, gone_at));
+        let mut is_any_left = false;
+        self.keep_assumptions(key, |known, observed| {
+            let is_kept = !known.is_settled_by(observed, gone_at, is_any_left);
+            is_any_left |= is_kept;
+            is_kept
+        });
         let assumed = self.entries.get_mut(key).into_iter().flat_map(Entry::assumed_mut);
         for known in assumed.filter(|known| known.is_in_doubt()) {
             known.progress = Progress::Unknown;

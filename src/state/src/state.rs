@@ -395,14 +395,13 @@ impl State {
             self.bury(&object.key, version);
         }
         let Some(entry) = self.entries.get_mut(&object.key) else { return Touched::default() };
-        let is_meant = entry.observed().is_some_and(|known| {
-            let is_same = known.uid().zip(object.uid.as_deref()).is_none_or(|(known, uid)| *known == *uid);
-            let order = known.version().zip(version).map(|(known, version)| known.cmp(&version));
-            match order {
-                // Whoever had the name later, this one had gone before.
-                Some(Ordering::Less) => true,
-                Some(Ordering::Greater) => false,
-                Some(Ordering::Equal) | None => is_same,
+        let order = entry.observed().and_then(Kept::version).zip(version).map(|(known, version)| known.cmp(&version));
+        let is_meant = entry.observed().is_some_and(|known| match order {
+            // Whoever had the name later, this one had gone before.
+            Some(Ordering::Less) => true,
+            Some(Ordering::Greater) => false,
+            Some(Ordering::Equal) | None => {
+                known.uid().zip(object.uid.as_deref()).is_none_or(|(known, uid)| *known == *uid)
             }
         });
         // What was created and gone before an event showed it.
@@ -413,7 +412,10 @@ impl State {
         if is_meant {
             entry.observe(None);
         }
-        entry.told(version);
+        // A deletion before the version that is known is no news of it.
+        if order != Some(Ordering::Greater) {
+            entry.told(version);
+        }
         self.keep_assumptions(&object.key, |known, _| !is_created(known));
         self.observed_anew(&object.key)
     }

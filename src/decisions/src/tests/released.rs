@@ -97,3 +97,40 @@ fn others_stay_out_of_held_room_until_its_owner_has_come_from_a_node_that_goes_a
     assert_eq!(outcome(owner_on(json!("old")), "400m"), (true, None), "it fits beside the room");
     assert_eq!(outcome(owner_on(Value::Null), "900m"), (true, None), "the owner comes first");
 }
+
+/// The regression: an owner of one Reservation that needs more than that has took the room of another one, whose owner runs yet on
+/// a node that goes away.
+#[test]
+fn who_draws_stays_out_of_the_room_of_others_until_their_owner_has_come() {
+    let available = |name: &str, cpu: &str, once: bool| {
+        let container = json!({"name": "c", "image": "c", "resources": {"requests": {"cpu": cpu}}});
+        Object::from(typed::<berth_api::Reservation>(json!({
+            "metadata": {"name": name, "uid": format!("uid-{name}")},
+            "spec": {"ttl": "0s", "allocateOnce": once, "owners": [{"labelSelector": {"matchLabels": {"app": name}}}],
+                "template": {"spec": {"containers": [container]}}},
+            "status": {"phase": "Available", "nodeName": "n", "allocatable": {"cpu": cpu}}})))
+    };
+    let of = |app: &str, node: Value| {
+        mk_pod(
+            app,
+            if app == "once" { "200m" } else { "1" },
+            json!({
+            "metadata": {"labels": {"app": app}}, "spec": {"nodeName": node}}),
+        )
+    };
+    let leaving = Object::from(typed::<Node>(json!({
+        "metadata": {"name": "old", "uid": "uid-old", "deletionTimestamp": "1970-01-01T00:00:00Z", "finalizers": ["x"]},
+        "status": {"allocatable": {"cpu": "2", "memory": "8Gi", "pods": "10"}}})));
+    let outcome = |room: &str, once: Value| {
+        let rooms = [available("once", "500m", true), available("shared", "300m", false)];
+        let objects = [mk_node("n", room, &json!({})), leaving.clone(), of("once", once), of("shared", Value::Null)];
+        let decision = decide(&mut state_of(&[&objects[..], &rooms[..]].concat()), &full(), NOW).unwrap();
+        let binding = decision.bindings.iter().find(|binding| binding.object == pod_ref("shared"));
+        let waits = decision.nominations.iter().find_map(|known| known.waits_for.as_deref().map(str::to_owned));
+        (binding.is_some(), waits)
+    };
+    let waits = "waiting for pod default/once to draw from Reservation once".to_owned();
+    assert_eq!(outcome("1300m", json!("old")), (false, Some(waits)), "it needs what the other Reservation holds");
+    assert_eq!(outcome("1500m", json!("old")), (true, None), "it fits beside the other Reservation");
+    assert_eq!(outcome("1300m", Value::Null), (true, None), "the other owner comes first");
+}

@@ -1,7 +1,7 @@
 //! Pods that gave way come again where their controllers make others in their place.
 
 use berth_model::{ClassId, Cluster, LabelsId, MemberKind, SpecId, Sym};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::eviction::Eviction;
 use super::queue_position::QueuePosition;
@@ -22,13 +22,14 @@ pub fn expect_replacements(cluster: &mut Cluster) {
     let pending = cluster.pending.iter().filter(|row| row.members.iter().any(|run| !run.is_empty()));
     let preempting = pending.filter_map(|row| cluster.spec(row.spec)).filter(|spec| !spec.never_preempts);
     let Some(highest) = preempting.map(|spec| spec.priority).max() else { return };
+    // In the order of nodes and of the pods there, never in that of ids, which depend on what there was before.
     let mut shapes: Vec<(Sym, SpecId, LabelsId)> = Vec::new();
+    let mut known: FxHashSet<(Sym, SpecId, LabelsId)> = FxHashSet::default();
     for pod in cluster.nodes.iter().flat_map(|node| &node.pods) {
         let is_lower = cluster.spec(pod.spec).is_some_and(|spec| spec.priority < highest);
-        shapes.extend(pod.replaced_by.filter(|_| is_lower).map(|spec| (pod.namespace, spec, pod.labels)));
+        let shape = pod.replaced_by.filter(|_| is_lower).map(|spec| (pod.namespace, spec, pod.labels));
+        shapes.extend(shape.filter(|shape| known.insert(*shape)));
     }
-    shapes.sort_unstable();
-    shapes.dedup();
     for (namespace, spec, labels) in shapes {
         cluster.pending_row(MemberKind::Pod, namespace, spec, labels);
     }

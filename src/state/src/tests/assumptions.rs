@@ -52,6 +52,39 @@ fn a_move_that_is_withdrawn_leaves_the_move_before_it() {
 }
 
 #[test]
+fn a_write_that_takes_another_one_back_is_not_settled_by_what_was_before_both() {
+    let mut state = state_of([mk_node("n", 1), mk_pod("web", "1", 2, None)]);
+    let nominated = |state: &State| state.pod("default", "web").unwrap().nominated_node().map(str::to_owned);
+    let pod = state.get(&pod_key("web")).unwrap().reference().unwrap();
+    let there = state.assume(&pod, Patch::Nominate { node: Some("n".into()) }).unwrap();
+    let back = state.assume(&pod, Patch::Nominate { node: None }).unwrap();
+    assert_eq!(nominated(&state), None);
+    // A label was changed before either; an earlier pod of that name was deleted before that.
+    state.apply(Event::Applied(mk_pod("web", "1", 3, None)), NOW).unwrap();
+    assert_eq!(nominated(&state), None);
+    let earlier = pod_key("web").with_uid(Some("0"));
+    state.apply(Event::Deleted { object: earlier, resource_version: Some("1".to_owned()) }, NOW).unwrap();
+    assert_eq!(nominated(&state), None);
+    settle(&mut state, &there, written(4));
+    assert_eq!(nominated(&state), None);
+    settle(&mut state, &back, written(5));
+    state.apply(Event::Applied(mk_pod("web", "1", 5, None)), NOW).unwrap();
+    assert_eq!(nominated(&state), None);
+    assert!(state.assumptions.is_empty());
+}
+
+#[test]
+fn a_deletion_before_the_version_that_is_known_leaves_no_doubt() {
+    let mut state = state_of([mk_node("n", 1), mk_pod("web", "1", 2, None)]);
+    let write = bind(&mut state);
+    settle(&mut state, &write, Outcome::Written { resource_version: None, uid: None });
+    let earlier = pod_key("web").with_uid(Some("0"));
+    state.apply(Event::Deleted { object: earlier, resource_version: Some("1".to_owned()) }, NOW).unwrap();
+    assert_eq!(state.to_read_again().count(), 0);
+    assert_eq!(pods_on(&mut state, 0), 1);
+}
+
+#[test]
 fn a_binding_of_unknown_outcome_stands_until_the_pod_is_read_again() {
     for (found, bound) in [(Some(None), 0), (Some(Some("n")), 1), (None, 0)] {
         let mut state = state_of([mk_node("n", 1), mk_pod("web", "1", 2, None)]);
