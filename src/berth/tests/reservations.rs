@@ -154,6 +154,29 @@ fn a_pod_that_must_draw_launches_nothing_and_is_told_why() {
 }
 
 #[test]
+fn a_pod_that_asks_for_a_reservation_that_takes_no_owners_yet_is_told_its_phase() {
+    let reasons = |manifests: String| -> Vec<String> {
+        let plan = run(&manifests);
+        let left = plan["unschedulable"].as_array().unwrap().iter().find(|entry| entry["object"] != "r").unwrap();
+        let reasons = left["reasons"].as_array().unwrap();
+        reasons.iter().map(|entry| format!("{} {}", entry["count"], entry["reason"].as_str().unwrap())).collect()
+    };
+    let none = "1 node(s) no reservations match reservation affinity";
+    let waiting = reservation("r", "", &AVAILABLE.replace("Available", "Waiting"));
+    let expected = [none, "0 Reservation r is Waiting: its room is not free yet"];
+    assert_eq!(reasons(node("node-a") + &waiting + &owner("a", "1", MUST_DRAW, "")), expected);
+    let by_name = MUST_DRAW.replace("{}", r#"{"name":"r"}"#);
+    assert_eq!(reasons(node("node-a") + &waiting + &owner("a", "1", &by_name, "")), expected);
+    // Nobody is told of another than the one that it asks for.
+    let other = MUST_DRAW.replace("{}", r#"{"name":"other"}"#);
+    let nothing = [none, "0 Reservation(s) matched owner total"];
+    assert_eq!(reasons(node("node-a") + &waiting + &owner("a", "1", &other, "")), nothing);
+    let pending = reservation("r", "nodeName: nowhere, ", "");
+    let expected = [none, "0 Reservation r is Pending: it has no node yet"];
+    assert_eq!(reasons(node("node-a") + &pending + &owner("a", "1", MUST_DRAW, "")), expected);
+}
+
+#[test]
 fn a_restricted_reservation_that_is_too_small_leaves_its_owner_to_free_room() {
     let restricted = reservation("r", "", AVAILABLE).replace("spec:\n", "spec:\n  allocatePolicy: Restricted\n");
     let big = "apiVersion: v1\nkind: Node\nmetadata: {name: node-a, labels: {kubernetes.io/arch: amd64, \
