@@ -154,6 +154,48 @@ fn a_pod_that_must_draw_launches_nothing_and_is_told_why() {
 }
 
 #[test]
+fn a_pod_that_asks_for_a_reservation_that_takes_no_owners_yet_is_told_its_phase() {
+    let reasons = |manifests: String| -> Vec<String> {
+        let plan = run(&manifests);
+        let left = plan["unschedulable"].as_array().unwrap().iter().find(|entry| entry["object"] != "r").unwrap();
+        let reasons = left["reasons"].as_array().unwrap();
+        reasons.iter().map(|entry| format!("{} {}", entry["count"], entry["reason"].as_str().unwrap())).collect()
+    };
+    let none = "1 node(s) no reservations match reservation affinity";
+    let waiting = reservation("r", "", &AVAILABLE.replace("Available", "Waiting"));
+    let expected = [none, "0 Reservation r is Waiting: its room is not free yet"];
+    assert_eq!(reasons(node("node-a") + &waiting + &owner("a", "1", MUST_DRAW, "")), expected);
+    let by_name = MUST_DRAW.replace("{}", r#"{"name":"r"}"#);
+    assert_eq!(reasons(node("node-a") + &waiting + &owner("a", "1", &by_name, "")), expected);
+    // Nobody is told of another than the one that it asks for.
+    let other = MUST_DRAW.replace("{}", r#"{"name":"other"}"#);
+    let nothing = [none, "0 Reservation(s) matched owner total"];
+    assert_eq!(reasons(node("node-a") + &waiting + &owner("a", "1", &other, "")), nothing);
+    let pending = reservation("r", "nodeName: nowhere, ", "");
+    let expected = [none, "0 Reservation r is Pending: it has no node yet"];
+    assert_eq!(reasons(node("node-a") + &pending + &owner("a", "1", MUST_DRAW, "")), expected);
+}
+
+/// The regression: from its first owner on, pods that the template keeps away came beside the rest of the room.
+#[test]
+fn what_a_reservation_keeps_away_stays_away_while_it_has_room_for_more_owners() {
+    let keeps_away = "affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: \
+                      kubernetes.io/hostname, labelSelector: {matchLabels: {app: other}}}]}}, ";
+    let drawn = r#", annotations: {scheduling.koordinator.sh/reservation-allocated: '{"name":"r"}'}"#;
+    let other = owner("other", "1", "", "").replace("app: web", "app: other");
+    let plan = |cpu: &str| {
+        let first = owner("first", cpu, drawn, "nodeName: node-a, ");
+        let next = owner("next", "500m", "", "");
+        run(&(node("node-a") + &reservation("r", keeps_away, AVAILABLE) + &first + &other + &next))
+    };
+    let with_room = plan("1");
+    assert_eq!(placed(&with_room["nodes"][0]), (vec!["default/next".to_owned()], vec!["default/next of r".to_owned()]));
+    assert_eq!(with_room["summary"]["nodeClaims"], 1, "the other one gets a node of its own: {with_room}");
+    let full = plan("2");
+    assert!(placed(&full["nodes"][0]).0.contains(&"default/other".to_owned()), "{full}");
+}
+
+#[test]
 fn a_restricted_reservation_that_is_too_small_leaves_its_owner_to_free_room() {
     let restricted = reservation("r", "", AVAILABLE).replace("spec:\n", "spec:\n  allocatePolicy: Restricted\n");
     let big = "apiVersion: v1\nkind: Node\nmetadata: {name: node-a, labels: {kubernetes.io/arch: amd64, \

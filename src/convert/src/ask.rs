@@ -86,8 +86,10 @@ fn affinity_of(affinity: &Affinity, cluster: &mut Cluster) -> Result<Reservation
     Ok(ReservationAffinity {
         name: (!affinity.name.is_empty()).then(|| cluster.symbols.intern(&affinity.name)),
         terms: match terms {
-            Some(terms) => node_terms(&terms.reservation_selector_terms, &mut cluster.symbols)
-                .map_err(|problem| problem.under("requiredDuringSchedulingIgnoredDuringExecution"))?,
+            Some(terms) => {
+                node_terms(&terms.reservation_selector_terms, "reservationSelectorTerms", &mut cluster.symbols)
+                    .map_err(|problem| problem.under("requiredDuringSchedulingIgnoredDuringExecution"))?
+            }
             None => Vec::new(),
         },
         selector: node_selector(Some(&affinity.reservation_selector), &mut cluster.symbols),

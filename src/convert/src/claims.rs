@@ -229,7 +229,7 @@ impl Storage {
         };
         let mut topology = None;
         if let Some(required) = spec.node_affinity.as_ref().and_then(|a| a.required.as_ref()) {
-            let terms = node_terms(&required.node_selector_terms, symbols)
+            let terms = node_terms(&required.node_selector_terms, "nodeSelectorTerms", symbols)
                 .map_err(|problem| problem.under("spec.nodeAffinity.required"))?;
             topology = Some(terms);
         }

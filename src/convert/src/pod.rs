@@ -246,7 +246,7 @@ fn add_affinity(affinity: &core::Affinity, spec: &mut PodSpec, cluster: &mut Clu
     const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
     if let Some(node) = &affinity.node_affinity {
         if let Some(required) = &node.required_during_scheduling_ignored_during_execution {
-            spec.required_terms = node_terms(&required.node_selector_terms, &mut cluster.symbols)
+            spec.required_terms = node_terms(&required.node_selector_terms, "nodeSelectorTerms", &mut cluster.symbols)
                 .map_err(|problem| problem.under(format!("nodeAffinity.{REQUIRED}")))?;
         }
         let preferred = &node.preferred_during_scheduling_ignored_during_execution;

@@ -76,11 +76,15 @@ pub(crate) fn node_term(term: &NodeSelectorTerm, symbols: &mut Symbols) -> Resul
     Ok((!requirements.is_empty()).then_some(requirements))
 }
 
-/// Terms of which one must hold. Where there are terms but none that can hold, one that never does.
-pub(crate) fn node_terms(terms: &[NodeSelectorTerm], symbols: &mut Symbols) -> Result<Vec<Requirements>, Problem> {
+/// Terms of which one must hold. Where there are terms but none that can hold, one that never does. Problems are told of `field`.
+pub(crate) fn node_terms(
+    terms: &[NodeSelectorTerm],
+    field: &str,
+    symbols: &mut Symbols,
+) -> Result<Vec<Requirements>, Problem> {
     let mut alternatives = Vec::with_capacity(terms.len());
     for (i, term) in terms.iter().enumerate() {
-        let term = node_term(term, symbols).map_err(|problem| problem.under(format!("nodeSelectorTerms[{i}]")))?;
+        let term = node_term(term, symbols).map_err(|problem| problem.under(format!("{field}[{i}]")))?;
         alternatives.extend(term);
     }
     if alternatives.is_empty() {

@@ -15,8 +15,10 @@ use rustc_hash::FxHashMap;
 use crate::expected::ExpectedRows;
 use crate::options::Placing;
 
-/// Why a Reservation that pre-allocates is left where there is no node to ask.
-const UNBOUND: &str = "a Reservation that pre-allocates takes room on nodes that exist, and there is none";
+/// Why a Reservation that pre-allocates is left where there is no node to ask: those that come up have no pods to bind it to.
+const NO_NODE_UP: &str = "a Reservation that pre-allocates takes room on nodes that are up, and there is none";
+/// Why it is left where no node says more.
+const UNBOUND: &str = "a Reservation that pre-allocates takes room on nodes that are up, and none has it";
 
 /// What the scheduler bound to existing nodes, and why pods that must draw from a Reservation found none.
 #[derive(Debug, Default)]
@@ -109,7 +111,9 @@ impl Existing {
         let Some(template) = known.template else { return };
         let name = cluster.symbols.text(known.name).into();
         if reasons.is_empty() {
-            reasons.push((UNBOUND.to_owned(), 0));
+            let is_any_up = cluster.nodes.iter().any(|node| !node.is_coming_up);
+            let why = if is_any_up { UNBOUND } else { NO_NODE_UP };
+            reasons.push((why.to_owned(), 0));
         }
         let mut spec = cluster.spec(template.spec).cloned().unwrap_or_default();
         // Of its own, as its reasons are.

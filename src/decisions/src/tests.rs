@@ -102,6 +102,24 @@ fn a_launch_that_is_for_nobody_holds_while_its_node_pool_is_as_it_was() {
     assert!(!replica.since(&mut state, NOW).hold_launches(&launches), "it may be launched otherwise now");
 }
 
+/// The regression: it said that there is no node while nodes came up.
+#[test]
+fn a_reservation_that_pre_allocates_waits_for_nodes_that_are_up() {
+    let room = Object::from(typed::<berth_api::Reservation>(json!({
+        "metadata": {"name": "room", "uid": "uid-room"},
+        "spec": {"ttl": "0s", "preAllocation": true, "owners": [{"labelSelector": {"matchLabels": {"app": "owner"}}}],
+            "template": {"spec": {"containers": [{"name": "c", "image": "c", "resources": {"requests": {"cpu": "2"}}}]}}}})));
+    let reasons = |labels: &Value| {
+        let mut state = state_of(&[mk_node("node", "1", labels), room.clone()]);
+        let decision = decide(&mut state, &full(), NOW).unwrap();
+        let [refusal] = &decision.refusals[..] else { panic!("one is refused: {decision:?}") };
+        refusal.reasons.clone()
+    };
+    let none_up = "a Reservation that pre-allocates takes room on nodes that are up, and there is none";
+    assert_eq!(reasons(&json!({"karpenter.sh/nodepool": "pool"})), [(none_up.to_owned(), 0)]);
+    assert_eq!(reasons(&json!({})), [("Insufficient cpu by node".to_owned(), 1)]);
+}
+
 #[test]
 fn room_is_held_for_a_reservation_that_a_node_comes_up_for_and_its_owner_waits_for_it() {
     let owner = json!({"metadata": {"labels": {"app": "owner"}}});

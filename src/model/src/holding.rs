@@ -1,7 +1,7 @@
 //! What one Reservation holds on its node.
 
 use crate::resources::Amounts;
-use crate::{AllocatePolicy, Phase, Reservation, ReservationId, ResourceId, Resources};
+use crate::{AllocatePolicy, Counter, Phase, Reservation, ReservationId, ResourceId, Resources};
 
 /// What one Reservation holds on its node, and what its owners draw from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +15,28 @@ pub struct Holding {
     reserved: Resources,
     kept: Resources,
     allocated: Resources,
+}
+
+/// How a Reservation counts in affinity, anti-affinity and spread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StandIn {
+    /// Not at all.
+    Nothing,
+    /// With its template's anti-affinity against others.
+    AntiAffinity,
+    /// As a pod of its template.
+    Pod,
+}
+
+impl StandIn {
+    /// Whether it counts in a counter in which a pod of the template does.
+    pub fn counts_in(self, counter: &Counter) -> bool {
+        match self {
+            StandIn::Nothing => false,
+            StandIn::AntiAffinity => counter.counts_owners && counter.pull == 0,
+            StandIn::Pod => true,
+        }
+    }
 }
 
 impl Holding {
@@ -67,10 +89,23 @@ impl Holding {
         u32::try_from(self.allocated.get(ResourceId::PODS)).unwrap_or(0)
     }
 
-    /// Whether the Reservation counts as a pod of its template in affinity, anti-affinity and spread: until its first
-    /// owner has come, who counts himself then.
-    pub fn stands_in(&self) -> bool {
-        self.owners() == 0
+    /// How the Reservation counts in affinity, anti-affinity and spread: as a pod of its template until its first owner has come,
+    /// who counts himself then. What the template keeps away stays away as long as there is room for more owners.
+    pub fn stand_in(&self) -> StandIn {
+        if self.owners() == 0 {
+            StandIn::Pod
+        } else if self.has_room() {
+            StandIn::AntiAffinity
+        } else {
+            StandIn::Nothing
+        }
+    }
+
+    /// Whether anything is left for one more owner.
+    fn has_room(&self) -> bool {
+        let is_left = |resource| self.capacity(resource) > self.allocated.get(resource);
+        let mut amounts = self.reserved.iter().filter(|(resource, _)| *resource != ResourceId::PODS);
+        (!self.limits_pods() || is_left(ResourceId::PODS)) && amounts.any(|(resource, _)| is_left(resource))
     }
 
     /// What one more owner may draw. Where pods are not reserved by number there is a place for one, the pod that the

@@ -41,7 +41,7 @@ pub use allocate_policy::AllocatePolicy;
 pub use berth_quantity::{Money, Operator};
 pub use cluster::{Cluster, WellKnown};
 pub use cpu_set::{CpuSet, CpuSetError};
-pub use holding::Holding;
+pub use holding::{Holding, StandIn};
 pub use ids::{LabelsId, ReservationId, RowId, SpecId};
 pub use instance_type::{CapacityType, InstanceType, Offering, SlotId, Slots};
 pub use keyed::{Keyed, KeyedMap};

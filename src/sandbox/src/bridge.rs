@@ -1,7 +1,7 @@
 //! Between the cloud and the objects that change it: FakeNodeClass, FakeCapacityReservation, and nodes that say that their spot
 //! instance is taken back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use berth_api::{
@@ -9,7 +9,7 @@ use berth_api::{
     FakeReservationType, GoDuration,
 };
 use berth_catalogue::Catalogue;
-use berth_cloudprovider::{ProviderId, ReservationKind, ReservationMatching, ReservationState};
+use berth_cloudprovider::{CapacityReservation, ProviderId, ReservationKind, ReservationMatching, ReservationState};
 use berth_cloudprovider_fake::cloud::{FakeCloud, FakeReservation, NodeClass};
 use berth_manifests::Object;
 use jiff::Timestamp;
@@ -26,6 +26,13 @@ use crate::overlays::{Overlays, PriceSeen};
 /// The annotation of a node by which its spot instance is taken back, after so long a notice.
 const INTERRUPT_IN: &str = "berth.sh/interrupt-in";
 
+/// The reason of a reservation whose spec cannot be used.
+const INVALID: &str = "Invalid";
+/// The reason of a reservation of what nobody offers.
+const NOT_OFFERED: &str = "NotOffered";
+/// How many names a message lists at most.
+const MOST_LISTED: usize = 5;
+
 /// Who owns the statuses.
 const MANAGER: &str = "fake-cloud";
 
@@ -37,8 +44,10 @@ pub struct Bridge {
     writes: bool,
     /// By object name: the reservation's id and what was told to the cloud; `None` where the object cannot be used.
     reservations: BTreeMap<String, (String, Option<FakeReservation>)>,
-    /// By object name: the status that was written.
-    written: BTreeMap<String, FakeCapacityReservationStatus>,
+    /// By object name: what is wrong with it.
+    mistakes: BTreeMap<String, Mistake>,
+    /// By object name: the status that was written, but for the time.
+    written: BTreeMap<String, (FakeCapacityReservationStatus, Verdict)>,
     classes: BTreeMap<String, NodeClass>,
     /// By name: the node classes that take their instance types from a ConfigMap.
     catalogued: BTreeMap<String, FakeNodeClass>,
@@ -46,6 +55,11 @@ pub struct Bridge {
     interrupted: BTreeMap<String, String>,
     overlays: Overlays,
 }
+
+/// What is wrong with a FakeCapacityReservation: a condition's reason and message.
+type Mistake = (&'static str, String);
+/// Status, reason and message of a condition.
+type Verdict = (&'static str, &'static str, String);
 
 // === impl Bridge ===
 
@@ -57,6 +71,7 @@ impl Bridge {
             cloud,
             writes,
             reservations: BTreeMap::new(),
+            mistakes: BTreeMap::new(),
             written: BTreeMap::new(),
             classes: BTreeMap::new(),
             catalogued: BTreeMap::new(),
@@ -118,6 +133,7 @@ impl Bridge {
         let ready = self.ready(status, reason, message, object.metadata.generation);
         self.cloud.set_node_class(&name, class.clone());
         self.classes.insert(name.clone(), class);
+        self.look_for_mistakes();
         if !self.writes {
             return;
         }
@@ -146,6 +162,7 @@ impl Bridge {
         self.classes.remove(name);
         self.catalogued.remove(name);
         self.cloud.remove_node_class(name);
+        self.look_for_mistakes();
     }
 
     /// A node was made or changed. An instance that is taken back already, or is not on spot, stays as it is. Says what is wrong
@@ -201,7 +218,11 @@ impl Bridge {
     /// A reservation was made or changed.
     pub fn reservation_applied(&mut self, object: &FakeCapacityReservation) {
         let (name, id) = (object.name_any(), object.id().to_owned());
-        let definition = object.validate().is_empty().then(|| definition(object));
+        let error = object.validate().into_iter().next();
+        let definition = error.is_none().then(|| definition(object));
+        if let Some(error) = error {
+            self.mistakes.insert(name.clone(), (INVALID, error.to_string()));
+        }
         let known = self.reservations.get(&name);
         if known.is_some_and(|(known_id, known)| *known_id == id && *known == definition) {
             return;
@@ -213,11 +234,28 @@ impl Bridge {
             self.cloud.set_reservation(&id, definition.clone());
         }
         self.reservations.insert(name, (id, definition));
+        self.look_for_mistakes();
+    }
+
+    /// Looks whether what reservations ask for is offered: what is depends on node classes, too.
+    fn look_for_mistakes(&mut self) {
+        if self.reservations.is_empty() {
+            return;
+        }
+        let offered = self.cloud.offered();
+        for (name, (_, definition)) in &self.reservations {
+            let Some(definition) = definition else { continue };
+            match not_offered(definition, &offered) {
+                Some(message) => drop(self.mistakes.insert(name.clone(), (NOT_OFFERED, message))),
+                None => drop(self.mistakes.remove(name)),
+            }
+        }
     }
 
     /// A reservation is gone.
     pub fn reservation_deleted(&mut self, name: &str) {
         self.written.remove(name);
+        self.mistakes.remove(name);
         if let Some((id, _)) = self.reservations.remove(name) {
             self.cloud.remove_reservation(&id);
         }
@@ -229,27 +267,24 @@ impl Bridge {
             self.cloud.reservation_counts().into_iter().map(|count| (count.id.clone(), count)).collect();
         let mut changed = Vec::new();
         for (name, (id, definition)) in &self.reservations {
-            let Some(count) = counts.get(id) else { continue };
-            let mut status = FakeCapacityReservationStatus {
-                total: i64::from(count.total),
-                used: i64::from(count.used),
-                free: i64::from(count.free_after(&count.includes)),
-                state: state(count.state).to_owned(),
-                conditions: Vec::new(),
-            };
+            let count = counts.get(id);
+            let mut status = count.map(status_of).unwrap_or_default();
+            let verdict = verdict(definition.as_ref(), self.mistakes.get(name));
             let known = self.written.get(name);
-            if known == Some(&status) {
+            if known.is_some_and(|(known, told)| *known == status && *told == verdict) {
                 continue;
             }
-            if known.is_none_or(|known| (known.total, known.used) != (status.total, status.used)) {
+            if let Some(count) = count
+                && known.is_none_or(|(known, _)| (known.total, known.used) != (status.total, status.used))
+            {
                 changed.push((id.clone(), count.used, count.total));
             }
-            self.written.insert(name.clone(), status.clone());
+            self.written.insert(name.clone(), (status.clone(), verdict.clone()));
             if !self.writes {
                 continue;
             }
-            let (holds, reason) = if definition.is_some() { ("True", "Ready") } else { ("False", "Invalid") };
-            status.conditions = vec![self.ready(holds, reason.to_owned(), String::new(), None)];
+            let (holds, reason, message) = verdict;
+            status.conditions = vec![self.ready(holds, reason.to_owned(), message, None)];
             let api = Api::<FakeCapacityReservation>::all(self.client.clone());
             let patch = Patch::Merge(json!({"status": status}));
             if api.patch_status(name, &PatchParams::apply(MANAGER), &patch).await.is_err() {
@@ -273,6 +308,45 @@ impl Bridge {
 
 fn whole_seconds(time: Timestamp) -> Timestamp {
     Timestamp::from_second(time.as_second()).unwrap_or(time)
+}
+
+/// What is counted of a reservation.
+fn status_of(count: &CapacityReservation) -> FakeCapacityReservationStatus {
+    FakeCapacityReservationStatus {
+        total: i64::from(count.total),
+        used: i64::from(count.used),
+        free: i64::from(count.free_after(&count.includes)),
+        state: state(count.state).to_owned(),
+        conditions: Vec::new(),
+    }
+}
+
+/// What a reservation's condition Ready says.
+fn verdict(definition: Option<&FakeReservation>, mistake: Option<&Mistake>) -> Verdict {
+    if let Some((reason, message)) = mistake {
+        return ("False", *reason, message.clone());
+    }
+    let over = definition.filter(|known| known.used_by_others > known.total).map(|known| {
+        let (others, total) = (known.used_by_others, known.total);
+        format!("spec.usedByOthers: is {others}, more than spec.count, {total}: no slot is free until it is less")
+    });
+    ("True", "Ready", over.unwrap_or_default())
+}
+
+/// The first field of a reservation that names what nobody offers, and what is expected; `None` where all is offered.
+fn not_offered(of: &FakeReservation, (types, zones): &(BTreeSet<String>, BTreeSet<String>)) -> Option<String> {
+    let unknown = |field: &str, what: &str, asked: &[String], offered: &BTreeSet<String>| {
+        let (index, name) = asked.iter().enumerate().find(|(_, name)| !offered.contains(*name))?;
+        let listed: Vec<&str> = offered.iter().take(MOST_LISTED).map(String::as_str).collect();
+        let expected = match offered.len() {
+            0 => "it has none".to_owned(),
+            n if n <= MOST_LISTED => format!("expected one of {}", listed.join(", ")),
+            n => format!("expected one of {n} such as {}", listed.join(", ")),
+        };
+        Some(format!("spec.{field}[{index}]: {name:?} is no {what} of the cloud, {expected}"))
+    };
+    unknown("instanceTypes", "instance type", &of.instance_types, types)
+        .or_else(|| unknown("zones", "zone", &of.zones, zones))
 }
 
 pub(crate) fn definition(object: &FakeCapacityReservation) -> FakeReservation {
@@ -303,5 +377,50 @@ const fn state(state: ReservationState) -> &'static str {
         ReservationState::Active => "Active",
         ReservationState::Expiring => "Expiring",
         ReservationState::Ended => "Ended",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_cloudprovider_fake::cloud::CloudConfig;
+    use kube::api::PostParams;
+    use serde_json::Value;
+
+    use super::*;
+    use crate::{Parts, PartsOptions};
+
+    const CATALOGUE: &str = r#"[{"name": "a.large", "resources": {"cpu": "2"}, "offerings": [{"Price": 1, "Requirements": [
+        {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
+        {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["z-1"]}]}]}]"#;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_wrong_with_a_reservation_is_its_condition() {
+        let now = "2026-01-01T00:00:00Z".parse().unwrap();
+        let parts = Parts::start(PartsOptions { without_berth: true, ..PartsOptions::new(now) }).await.unwrap();
+        let catalogue = berth_catalogue::read(CATALOGUE.as_bytes(), "test").unwrap();
+        let cloud = FakeCloud::new(CloudConfig::default(), catalogue);
+        let mut bridge = Bridge::new(parts.client.clone(), cloud, true);
+        let api = Api::<FakeCapacityReservation>::all(parts.client.clone());
+        let spec = |instance_type: &str, zone: &str, others: i64| json!({"instanceTypes": [instance_type], "zones": [zone], "count": 1, "usedByOthers": others});
+        let mut shown = async |name: &str, spec: Value| {
+            let object = json!({"apiVersion": "berth.sh/v1alpha1", "kind": "FakeCapacityReservation",
+                "metadata": {"name": name}, "spec": spec});
+            let made = api.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap();
+            bridge.reservation_applied(&made);
+            bridge.write_counts().await;
+            // Its own status is no change.
+            bridge.reservation_applied(&api.get(name).await.unwrap());
+            bridge.write_counts().await;
+            let status = api.get(name).await.unwrap().status.unwrap();
+            let ready = status.conditions.into_iter().next().unwrap();
+            [ready.status, ready.reason, ready.message]
+        };
+        assert_eq!(shown("right", spec("a.large", "z-1", 1)).await, ["True", "Ready", ""]);
+        let message = "spec.instanceTypes[0]: \"b.large\" is no instance type of the cloud, expected one of a.large";
+        assert_eq!(shown("type", spec("b.large", "z-1", 0)).await, ["False", "NotOffered", message]);
+        let message = "spec.zones[0]: \"mars\" is no zone of the cloud, expected one of z-1";
+        assert_eq!(shown("zone", spec("a.large", "mars", 0)).await, ["False", "NotOffered", message]);
+        let message = "spec.usedByOthers: is 5, more than spec.count, 1: no slot is free until it is less";
+        assert_eq!(shown("others", spec("a.large", "z-1", 5)).await, ["True", "Ready", message]);
     }
 }

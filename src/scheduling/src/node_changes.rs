@@ -2,7 +2,8 @@
 //! snapshot. Tables are read, the snapshot changes.
 
 use berth_model::{
-    Assigned, ClassId, CounterId, Holding, NodeEdit, PodClass, PodSpec, PodStage, ReservationId, Snapshot,
+    Assigned, ClassId, Counter, CounterId, Holding, NodeEdit, PodClass, PodSpec, PodStage, ReservationId, Snapshot,
+    StandIn,
 };
 
 use crate::node_tables::NodeTables;
@@ -140,7 +141,7 @@ impl<'a> NodeTables<'a> {
 
     /// Holds room, ports and volumes of a Reservation on a node.
     pub(crate) fn hold(&self, state: &mut Snapshot, holding: Holding, node: usize) {
-        let (id, stands_in) = (holding.reservation, holding.stands_in());
+        let (id, how) = (holding.reservation, holding.stand_in());
         let Some(reservation) = self.cluster.reservation(id) else { return };
         for &claim in &reservation.volumes.exclusive_claims {
             state.use_claim(claim);
@@ -149,22 +150,18 @@ impl<'a> NodeTables<'a> {
             state.hold(holding);
             state.attach(&reservation.host_ports, &reservation.volumes);
         });
-        if stands_in {
-            self.stand_in(state, id, node, 1);
-        }
+        self.stand_in(state, (id, how), node, 1);
     }
 
     /// Gives up what a Reservation holds on a node; whether it held anything.
     pub(crate) fn release(&self, state: &mut Snapshot, reservation: ReservationId, node: usize) -> bool {
         let holding = state.node(node).and_then(|state| state.holding(reservation));
-        let Some(stands_in) = holding.map(Holding::stands_in) else { return false };
+        let Some(how) = holding.map(Holding::stand_in) else { return false };
         let Some(known) = self.cluster.reservation(reservation) else { return false };
         for &claim in &known.volumes.exclusive_claims {
             state.free_claim(claim);
         }
-        if stands_in {
-            self.stand_in(state, reservation, node, -1);
-        }
+        self.stand_in(state, (reservation, how), node, -1);
         state.change_node(node, |state| {
             state.release(reservation);
             state.detach(&known.host_ports, &known.volumes);
@@ -172,12 +169,12 @@ impl<'a> NodeTables<'a> {
         true
     }
 
-    // The pod that stands in for a Reservation counts, or does not any more.
-    fn stand_in(&self, state: &mut Snapshot, reservation: ReservationId, node: usize, pods: i64) {
-        let class = self.universe.reserved(reservation);
+    // The pod that stands in for a Reservation counts as it does now, or does not any more.
+    fn stand_in(&self, state: &mut Snapshot, (reservation, how): (ReservationId, StandIn), node: usize, pods: i64) {
+        let class = self.universe.reserved(reservation).filter(|_| how != StandIn::Nothing);
         let Some(class) = class.and_then(|id| self.universe.class(id)) else { return };
-        self.count(state, (class, PodStage::Bound), node, pods);
-        let on_host = self.host_counters((class, PodStage::Bound), node);
+        self.count_where(state, (class, PodStage::Bound), node, pods, |counter| how.counts_in(counter));
+        let on_host = self.stand_in_counters((reservation, how), node);
         state.change_node(node, |state| {
             for &counter in &on_host {
                 if pods > 0 {
@@ -189,7 +186,7 @@ impl<'a> NodeTables<'a> {
         });
     }
 
-    /// Changes who draws on a node; the pod of the Reservation counts while nobody does.
+    /// Changes who draws on a node, and with that how the pod of the Reservation counts.
     fn change_owners(
         &self,
         state: &mut Snapshot,
@@ -197,25 +194,41 @@ impl<'a> NodeTables<'a> {
         draws_from: Option<ReservationId>,
         change: impl FnOnce(&mut Snapshot),
     ) {
-        let stands_in = |state: &Snapshot| Some(state.node(node)?.holding(draws_from?)?.stands_in());
-        let before = stands_in(state);
+        let how = |state: &Snapshot| Some(state.node(node)?.holding(draws_from?)?.stand_in());
+        let before = how(state);
         change(state);
-        if let (Some(reservation), Some(before), Some(after)) = (draws_from, before, stands_in(state))
+        if let (Some(reservation), Some(before), Some(after)) = (draws_from, before, how(state))
             && before != after
         {
-            self.stand_in(state, reservation, node, if after { 1 } else { -1 });
+            self.stand_in(state, (reservation, before), node, -1);
+            self.stand_in(state, (reservation, after), node, 1);
         }
     }
 
     // Pods of a class come to a node, or go where there are fewer than none: counted by domain.
-    fn count(&self, state: &mut Snapshot, (class, come): (&PodClass, PodStage), node: usize, pods: i64) {
+    fn count(&self, state: &mut Snapshot, of: (&PodClass, PodStage), node: usize, pods: i64) {
+        self.count_where(state, of, node, pods, |_| true);
+    }
+
+    // The same in some counters alone.
+    fn count_where(
+        &self,
+        state: &mut Snapshot,
+        (class, come): (&PodClass, PodStage),
+        node: usize,
+        pods: i64,
+        is_meant: impl Fn(&Counter) -> bool,
+    ) {
         let Some(fixed) = self.cluster.node(node) else { return };
         let n_pods = u32::try_from(pods.unsigned_abs()).unwrap_or(u32::MAX);
         for &counter in class.counts_in.iter().chain(&class.weighs_in) {
             if !self.counts_in(counter, come) || !self.counts_on(counter, node) {
                 continue;
             }
-            let Some(key) = self.universe.counter(counter).map(|counter| counter.key) else { continue };
+            let Some(key) = self.universe.counter(counter).filter(|known| is_meant(known)).map(|known| known.key)
+            else {
+                continue;
+            };
             let is_host = key == self.cluster.well_known.hostname;
             let domain = if is_host { None } else { fixed.labels.get(key) };
             if !is_host && domain.is_none() {

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::ops::Deref;
 
 use berth_model::{
-    AllocatePolicy, Assigned, ClassId, CounterId, Holding, MemberKind, Node, NodeEdit, NodeState, Phase, PodSpec,
-    PodStage, Reservation, ReservationId, Snapshot, Units, UnitsAsk,
+    AllocatePolicy, Assigned, ClassId, Holding, MemberKind, Node, NodeEdit, NodeState, Phase, PodSpec, Reservation,
+    ReservationId, Snapshot, Units, UnitsAsk,
 };
 use smallvec::SmallVec;
 
@@ -99,10 +99,8 @@ impl<'w> NodeFit<'w> {
         for holding in matched.iter().filter_map(|&at| state.holdings.get(at)) {
             let Some(reservation) = self.reservation(holding.reservation) else { continue };
             edit.detach(&reservation.host_ports, &reservation.volumes);
-            if holding.stands_in() {
-                for counter in self.stand_in_counters(holding.reservation, node) {
-                    edit.subtract_on_host(counter, 1);
-                }
+            for counter in self.tables.stand_in_counters((holding.reservation, holding.stand_in()), node) {
+                edit.subtract_on_host(counter, 1);
             }
         }
         Some(Seen { state: Cow::Owned(cleared), matched })
@@ -262,15 +260,6 @@ impl<'w> NodeFit<'w> {
 
     pub(crate) fn holds_claim(&self, reservation: ReservationId, claim: berth_model::Sym) -> bool {
         self.reservation(reservation).is_some_and(|known| known.volumes.exclusive_claims.contains(&claim))
-    }
-
-    /// The counters by node in which a Reservation's pod counts on a node.
-    pub(crate) fn stand_in_counters(&self, reservation: ReservationId, node: usize) -> Vec<CounterId> {
-        let class = self.universe.reserved(reservation);
-        class
-            .and_then(|id| self.universe.class(id))
-            .map(|class| self.host_counters((class, PodStage::Bound), node))
-            .unwrap_or_default()
     }
 
     /// What keeps a pod of a class off a node as far as what is on it tells: ports, room, CPUs and devices, disks, claims,

@@ -2,7 +2,7 @@
 
 use berth_model::{
     Assigned, ClassId, Cluster, CounterId, FilterId, NodeFilter, PodClass, PodSpec, PodStage, ReservationId, Snapshot,
-    Universe,
+    StandIn, Universe,
 };
 use fixedbitset::FixedBitSet;
 
@@ -86,6 +86,18 @@ impl<'a> NodeTables<'a> {
         let is_on_host = |id: &CounterId| self.universe.counter(*id).is_some_and(|c| c.key == hostname);
         let counters = class.counts_in.iter().chain(&class.weighs_in).copied();
         counters.filter(|id| is_on_host(id) && self.counts_in(*id, stage) && self.counts_on(*id, node)).collect()
+    }
+
+    /// The counters on the host name in which the pod that stands in for a Reservation counts on a node.
+    pub(crate) fn stand_in_counters(
+        &self,
+        (reservation, how): (ReservationId, StandIn),
+        node: usize,
+    ) -> Vec<CounterId> {
+        let class = self.universe.reserved(reservation).and_then(|id| self.universe.class(id));
+        let mut counters = class.map(|class| self.host_counters((class, PodStage::Bound), node)).unwrap_or_default();
+        counters.retain(|id| self.universe.counter(*id).is_some_and(|known| how.counts_in(known)));
+        counters
     }
 
     /// The class and spec of a running pod.

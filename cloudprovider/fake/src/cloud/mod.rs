@@ -36,7 +36,7 @@ mod reservation;
 mod tests;
 mod world;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -142,6 +142,11 @@ impl FakeCloud {
         self.with(|world, _| {
             world.reservations.iter().map(|(id, reserved)| (id.clone(), reserved.definition.clone())).collect()
         })
+    }
+
+    /// All instance types and all zones that the cloud or one of its node classes offers, whatever is free of them.
+    pub fn offered(&self) -> (BTreeSet<String>, BTreeSet<String>) {
+        self.with(|world, _| world.offered())
     }
 
     /// Every reservation with its counts in truth: no lag.

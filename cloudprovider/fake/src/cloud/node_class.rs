@@ -1,5 +1,6 @@
 //! Node classes: from which types, in which zones and how fast machines are made.
 
+use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,6 +61,17 @@ impl World {
     /// A type that a node class offers.
     pub(super) fn instance_type<'a>(&'a self, class: &'a NodeClass, name: &str) -> Option<&'a InstanceTypeEntry> {
         self.types_of(class).iter().find(|entry| entry.name == name).map(|entry| &**entry)
+    }
+
+    /// All instance types and all zones that are offered, by the cloud or a node class.
+    pub(super) fn offered(&self) -> (BTreeSet<String>, BTreeSet<String>) {
+        let of_classes = self.node_classes.values().filter_map(|class| class.catalogue.as_deref());
+        let (mut types, mut zones) = (BTreeSet::new(), BTreeSet::new());
+        for entry in of_classes.chain([&self.catalogue]).flat_map(Catalogue::types) {
+            types.insert(entry.name.clone());
+            zones.extend(entry.offerings.iter().filter_map(|offering| offering.zone()).map(str::to_owned));
+        }
+        (types, zones)
     }
 
     /// Every type that a node class offers.

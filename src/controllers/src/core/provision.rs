@@ -111,11 +111,15 @@ impl Core {
 
     /// Creates the NodeClaim of a planned node; false where that must wait.
     fn launch(&mut self, launch: &Launch, spend: &mut Spend, now: Timestamp) -> bool {
-        let waiting: Vec<&ObjectRef> = launch.pods.iter().chain(&launch.reservations).collect();
+        // Owners that another scheduler has not tried yet may be planned with their Reservation: they are expected to draw from it,
+        // and nothing is launched for them.
+        let mut of_those = launch.clone();
+        of_those.pods.retain(|pod| !self.is_left_to_another(pod));
+        let waiting: Vec<&ObjectRef> = of_those.pods.iter().chain(&of_those.reservations).collect();
         if waiting.iter().all(|object| self.is_provided_for(object, now)) {
             return false;
         }
-        let name = match self.create_claim(launch, spend, now) {
+        let name = match self.create_claim(&of_those, spend, now) {
             Ok(name) => name,
             Err(why) => {
                 self.explain_put_off(&waiting, &launch.node_pool, &why, now);
@@ -258,7 +262,7 @@ impl Core {
     }
 
     /// Whether another scheduler places a pod, and has not said yet that it cannot.
-    fn is_left_to_another(&self, object: &ObjectRef) -> bool {
+    pub(super) fn is_left_to_another(&self, object: &ObjectRef) -> bool {
         let Some(pod) = self.state.pod(&object.key.namespace, &object.key.name) else { return true };
         let Some(names) = &self.options.scheduler_names else { return false };
         let is_marked = pod.conditions().iter().any(|condition| {

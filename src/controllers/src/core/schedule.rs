@@ -83,6 +83,9 @@ impl Core {
         self.note_places(decision, now);
         self.expected_nodes.clear();
         for nomination in &decision.nominations {
+            if nomination.object.key.kind == berth_state::Kind::Pod && self.is_left_to_another(&nomination.object) {
+                continue;
+            }
             let expected = self.expected_nodes.entry(nomination.node.key.name.to_string()).or_default();
             expected.push(nomination.object.clone());
         }

@@ -199,6 +199,26 @@ async fn a_reservation_of_another_scheduler_is_left_to_it() {
     assert_eq!(world.fleet(), fleet(&[("m5.xlarge", "on-demand", 1)]));
 }
 
+/// The regression: owners that their own scheduler had not tried yet were nominated, and kept the node once the room was gone.
+#[tokio::test(start_paused = true)]
+async fn owners_of_another_scheduler_count_only_once_it_has_said_that_they_find_no_node() {
+    let mut world = World::with(4, Rates::default(), CloudFaults::default(), catalogue()).await;
+    world.options.scheduler_names = Some(["berth-scheduler".to_owned()].into());
+    world.start_controllers(false);
+    world.create::<berth_api::NodePool>(pool("web", &["on-demand"])).await;
+    world.deploy(web(1)).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(world.alive().is_empty(), "nothing is launched for it: {}", state_of(&world).await);
+    world.create::<Reservation>(room("2", |_| {})).await;
+    is(&world, ReservationPhase::Available).await;
+    let told = events(&world, "Nominated").await;
+    assert!(told.len() == 1 && told[0].starts_with("room: "), "{told:?}");
+    let api = Api::<Reservation>::all(world.client.clone());
+    api.delete("room", &kube::api::DeleteParams::default()).await.unwrap();
+    let gone = world.settles(10, async |world| world.alive().is_empty()).await;
+    assert!(gone, "{:?} {}", events(&world, "DisruptionBlocked").await, state_of(&world).await);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_process_that_dies_while_room_moves_uses_what_it_launched() {
     for delay in [0, 3, 6, 9] {

@@ -202,16 +202,19 @@ fn reservation_affinity_is_read(
     assert_eq!((affinity.terms.len(), affinity.selector.iter().count()), (terms, selected));
 }
 
-#[test]
-fn a_mistake_in_reservation_affinity_is_named() {
+#[rstest]
+#[case::toleration(r#"{"tolerations":[{"operator":"Like"}]}"#, "tolerations[0].operator")]
+#[case::term(
+    r#"{"requiredDuringSchedulingIgnoredDuringExecution":{"reservationSelectorTerms":[
+    {"matchExpressions":[{"key":"a","operator":"Like"}]}]}}"#,
+    "requiredDuringSchedulingIgnoredDuringExecution.reservationSelectorTerms[0].matchExpressions[0].operator"
+)]
+fn a_mistake_in_reservation_affinity_is_named(#[case] text: &str, #[case] field: &str) {
     let key = "scheduling.koordinator.sh/reservation-affinity";
-    let note = json!({"metadata": {"annotations": {key: r#"{"tolerations":[{"operator":"Like"}]}"#}}});
+    let note = json!({"metadata": {"annotations": {key: text}}});
     let mut builder = crate::Builder::new(crate::Options::default());
     let error = super::add(&mut builder, with(super::mk_pod("a", json!({})), note)).unwrap_err().to_string();
-    assert!(
-        error.starts_with(&format!("Pod default/a: metadata.annotations[{key}]: tolerations[0].operator: ")),
-        "{error}"
-    );
+    assert!(error.starts_with(&format!("Pod default/a: metadata.annotations[{key}]: {field}: ")), "{error}");
 }
 
 #[test]

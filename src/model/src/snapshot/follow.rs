@@ -3,7 +3,7 @@
 use super::{NodeEdit, NodeState, Snapshot};
 use crate::{
     Assigned, BoundPod, ClassId, Cluster, CounterId, HeldUnits, Holding, Labels, PodStage, Reservation, ReservationId,
-    Universe,
+    StandIn, Universe,
 };
 
 /// A node as counters see it: its labels, and whether pods on it count in a counter.
@@ -111,8 +111,11 @@ impl Snapshot {
         for &claim in &reservation.volumes.exclusive_claims {
             if comes { self.use_claim(claim) } else { self.free_claim(claim) }
         }
-        let Some(class) = class.filter(|_| holding.stands_in()) else { return Vec::new() };
-        self.count_on(cluster, universe, (class, PodStage::Bound), site, comes)
+        let how = holding.stand_in();
+        let Some(class) = class.filter(|_| how != StandIn::Nothing) else { return Vec::new() };
+        let counts =
+            |counter| universe.counter(counter).is_some_and(|known| how.counts_in(known)) && (site.counts)(counter);
+        self.count_on(cluster, universe, (class, PodStage::Bound), &Site { labels: site.labels, counts }, comes)
     }
 
     fn count_on(

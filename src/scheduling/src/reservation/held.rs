@@ -20,7 +20,8 @@ impl Held<'_> {
     }
 
     /// Whether the Reservation counts as a pod of its template in the pod's affinity, anti-affinity and spread, in both
-    /// directions: until its first owner has come, who counts himself then, and never against those it is held for.
+    /// directions: until its first owner has come, who counts himself then, and never against those it is held for. What the
+    /// template keeps away stays away as long as there is room for more owners: see [`berth_model::StandIn`].
     pub fn stands_in(&self) -> bool {
         self.keeps_out() && self.owners == 0
     }

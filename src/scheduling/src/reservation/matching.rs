@@ -79,7 +79,13 @@ pub fn may_draw_from(
     is_for(seeker, reservation, node, symbols)
 }
 
-fn is_for(seeker: &Seeker<'_>, reservation: &Reservation, node: &Labels, symbols: &Symbols) -> Result<(), Mismatch> {
+/// [`may_draw`] of a Reservation that may not take owners yet.
+pub(crate) fn is_for(
+    seeker: &Seeker<'_>,
+    reservation: &Reservation,
+    node: &Labels,
+    symbols: &Symbols,
+) -> Result<(), Mismatch> {
     let ask = &seeker.spec.reservation;
     if ask.ignores || !seeker.is_owner {
         return Err(Mismatch::NotOwner);

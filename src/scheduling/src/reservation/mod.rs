@@ -46,6 +46,7 @@ pub use choice::{
 pub use draw::is_open;
 pub use draw::{Bundled, Draws};
 pub use fit::{Amounts, Claim, Fit, Lack, fit, in_words, may_share, may_share_node};
+pub(crate) use matching::is_for;
 pub use matching::{Diagnosis, Mismatch, Seeker, counts_reservations, is_matchable, may_draw, may_draw_from};
 pub(crate) use members::take;
 pub use pre_allocation::{Binding, Candidate, Refusal, bind};

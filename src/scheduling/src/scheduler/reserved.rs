@@ -1,6 +1,6 @@
 //! Reservations in the eyes of a class: which of them anywhere it may draw from, and what does not count for it.
 
-use berth_model::{PodSpec, ReservationId};
+use berth_model::{Holding, PodSpec, ReservationId};
 
 use super::discount::Discount;
 use super::shape::Shape;
@@ -44,12 +44,13 @@ impl World<'_> {
             let holding = self.state.node(node).and_then(|state| state.holding(reservation));
             let class = self.universe.reserved(reservation);
             let class = class.and_then(|id| self.universe.class(id));
-            let Some(class) = class.filter(|_| holding.is_some_and(berth_model::Holding::stands_in)) else { continue };
+            let Some((class, how)) = class.zip(holding.map(Holding::stand_in)) else { continue };
             for &counter in class.counts_in.iter().chain(&class.weighs_in) {
                 if !self.counts_on(counter, node) {
                     continue;
                 }
-                let Some(key) = self.universe.counter(counter).map(|c| c.key) else { continue };
+                let known = self.universe.counter(counter).filter(|known| how.counts_in(known));
+                let Some(key) = known.map(|known| known.key) else { continue };
                 if key == hostname {
                     *discount.total.entry(counter).or_default() += 1;
                 } else if let Some(domain) = fixed.labels.get(key) {
