@@ -389,7 +389,7 @@ mod tests {
     use super::*;
     use crate::{Parts, PartsOptions};
 
-    const CATALOGUE: &str = r#"[{"name": "a.large", "resources": {"cpu": "2"}, "offerings": [{"Price": 1, "Requirements": [
+    const CATALOGUE: &str = r#"[{"name": "a.large", "resources": {"cpu": "2", "memory": "8Gi"}, "offerings": [{"Price": 1, "Requirements": [
         {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
         {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["z-1"]}]}]}]"#;
 
