@@ -319,3 +319,25 @@ impl<'a> Search<'a> {
         (self.resources.iter().all(fits) && (self.allows)(uses)).then(value)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The regression: a branch of which all that may change just suffices counted as one where nothing fits, by the last bit of a
+    /// float, and a bound was above what is possible.
+    #[test]
+    fn a_branch_that_just_fits_is_looked_into() {
+        let resources = [
+            ([151_162_790_849, 93_023_255_907, 69_767_441_931], 639_534_885_085),
+            ([127_272_724_191, 12_855, 163_636_359_510], 522_728_037_567),
+            ([243_822_081_992, 11_752, 8_237_216_511], 666_049_697_671),
+        ];
+        let resources = resources.map(|(sizes, room)| Resource { sizes: sizes.to_vec(), room });
+        let columns = vec![(7.0, 4), (0.0, 2), (9.0, 3)];
+        let found = Search::new(columns, resources.to_vec(), Vec::new(), &|_| true).run(24.612, 1.0, 20_000);
+        let best = found.patterns.last().map(|(value, uses)| (*value, &uses[..]));
+        assert_eq!(best, Some((27.0, &[0, 2, 3][..])), "{found:?}");
+        assert!((27.0..27.001).contains(&found.at_most), "{found:?}");
+    }
+}

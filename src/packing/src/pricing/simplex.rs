@@ -165,7 +165,8 @@ impl Relaxation {
             let mut entering = None;
             let breaks = std::mem::take(&mut self.breaks);
             for &(_, variable, range) in &breaks {
-                if left - range <= 0.0 {
+                // As floats tell: what is missing by no more than that is not missing.
+                if left - range <= FEASIBLE {
                     entering = Some(variable);
                     break;
                 }
@@ -186,7 +187,8 @@ impl Relaxation {
                 *at = At::Basic;
             }
         }
-        self.invert().then(|| self.prices())
+        // Whatever the prices are, they bound it.
+        Some(if self.invert() { self.prices() } else { vec![0.0; m] })
     }
 
     /// The profit that no solution exceeds, from dual prices of the rows: whatever these are.
