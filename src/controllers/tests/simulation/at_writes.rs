@@ -203,8 +203,8 @@ fn play_all(range: Range<u64>) -> (Table, BTreeSet<u64>) {
 
 #[test]
 fn at_each_write_all_kinds_of_faults_leave_nothing_behind() {
-    let range = seeds(0..200);
-    let is_whole = range.end - range.start >= 200;
+    let range = seeds(0..260);
+    let is_whole = range.end - range.start >= 260;
     let (all, failed) = play_all(range);
     print(&all);
     assert!(failed.is_empty(), "of {failed:?} each says above how to repeat it");
