@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use berth_api::{NodeOverlay, NodePool};
 use berth_catalogue::{Availability, CapacityType, Catalogue, InstanceTypeEntry};
-use berth_model::{InstanceType, Sym};
+use berth_model::{InstanceType, ResourceId};
 use berth_quantity::{Money, Quantity};
 
 use crate::{Builder, Options};
@@ -63,11 +63,9 @@ fn by_type<'o>(
             named.extend(overlay.spec.capacity.keys().map(String::as_str));
         }
     }
-    let mut cluster = builder.finish().ok()?.cluster;
-    let symbols = &mut cluster.symbols;
-    let named: Vec<(&str, Sym)> = named.into_iter().map(|name| (name, symbols.intern(name))).collect();
-    let id = |(name, own): (_, Sym)| Some((name, cluster.resource_names.get(own)?));
-    let named: Vec<_> = named.into_iter().filter_map(id).collect();
+    let cluster = builder.finish().ok()?.cluster;
+    let id = |name| Some((name, cluster.resource_names.get(cluster.symbols.get(name)?)?));
+    let named: Vec<(&str, ResourceId)> = named.into_iter().filter_map(id).collect();
     let of_type = |known: &InstanceType| {
         let reserved = berth_model::CapacityType::Reserved;
         let price =

@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use berth_scheduling::Placement;
-use berth_state::{Kind, ObjectRef, PodRecord};
+use berth_state::{Kind, ObjectRef};
 
 use crate::answer::Answer;
 use crate::awaited::{Awaited, Rule};
 use crate::leaving::Leaving;
+use crate::stand_ins::are_alike;
 
 /// Who is placed on a node that is up.
 pub(crate) struct Placed<'p> {
@@ -24,14 +25,6 @@ const PLACES_TO_TRY: usize = 8;
 
 /// The domains in which a pod was tried: the values of the topology keys of its rules.
 type Domains<'s> = Vec<Option<&'s str>>;
-
-/// Whether one may stand in for the other.
-fn are_alike(one: &PodRecord, other: &PodRecord) -> bool {
-    one.namespace() == other.namespace()
-        && one.labels() == other.labels()
-        && one.controller().map(|owner| &owner.uid) == other.controller().map(|owner| &owner.uid)
-        && one.spec() == other.spec()
-}
 
 /// When one comes to its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,22 +3,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use berth_state::{Key, Kind, ObjectRef, State};
+use berth_state::{Key, Kind, ObjectRef, PodRecord, State};
 
 use crate::{Decision, Nomination};
 
-/// Pods of one controller with the same labels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Alike<'s> {
-    controller: &'s str,
-    labels: Option<&'s BTreeMap<String, String>>,
+/// Whether one pod may stand in for the other.
+pub(crate) fn are_alike(one: &PodRecord, other: &PodRecord) -> bool {
+    controller(one) == controller(other)
+        && one.namespace() == other.namespace()
+        && one.labels() == other.labels()
+        && one.spec() == other.spec()
 }
 
-impl<'s> Alike<'s> {
-    fn of(key: &Key, state: &'s State) -> Option<Self> {
-        let pod = state.pod(&key.namespace, &key.name).filter(|_| key.kind == Kind::Pod)?;
-        Some(Alike { controller: &pod.controller()?.uid, labels: pod.labels() })
-    }
+/// By uid.
+fn controller(pod: &PodRecord) -> Option<&str> {
+    pod.controller().map(|owner| &*owner.uid)
 }
 
 /// Gives those who moved and have no place the places of alike ones that did not.
@@ -40,16 +39,23 @@ enum Which {
     Later,
 }
 
+fn record<'s>(pod: &Key, state: &'s State) -> Option<&'s PodRecord> {
+    state.pod(&pod.namespace, &pod.name).filter(|_| pod.kind == Kind::Pod).map(|pod| &**pod)
+}
+
 fn runs(pod: &Key, state: &State) -> bool {
-    pod.kind == Kind::Pod && state.pod(&pod.namespace, &pod.name).is_some_and(|pod| pod.node().is_some())
+    record(pod, state).is_some_and(|pod| pod.node().is_some())
 }
 
 fn give(decision: &mut Decision, is_moved: impl Fn(&Key) -> bool, which: Which, state: &State) {
-    let mut lost: BTreeMap<Alike<'_>, Vec<ObjectRef>> = BTreeMap::new();
+    // By controller: pods without one have nobody who is alike.
+    let mut lost: BTreeMap<&str, Vec<(&PodRecord, ObjectRef)>> = BTreeMap::new();
     let refused = decision.refusals.iter().flat_map(|refusal| &refusal.objects);
     for object in refused.filter(|object| is_moved(&object.key)) {
-        if let Some(alike) = Alike::of(&object.key, state) {
-            lost.entry(alike).or_default().push(object.clone());
+        if let Some(pod) = record(&object.key, state)
+            && let Some(controller) = controller(pod)
+        {
+            lost.entry(controller).or_default().push((pod, object.clone()));
         }
     }
     if lost.is_empty() {
@@ -57,8 +63,10 @@ fn give(decision: &mut Decision, is_moved: impl Fn(&Key) -> bool, which: Which, 
     }
     let mut left: BTreeMap<Key, ObjectRef> = BTreeMap::new();
     let mut give_from = |from: &mut ObjectRef| {
-        let alike = Alike::of(&from.key, state).filter(|_| !is_moved(&from.key));
-        let Some(to) = alike.and_then(|alike| lost.get_mut(&alike)?.pop()) else { return };
+        let Some(pod) = record(&from.key, state).filter(|_| !is_moved(&from.key)) else { return };
+        let Some(lost) = controller(pod).and_then(|controller| lost.get_mut(controller)) else { return };
+        let Some(at) = lost.iter().rposition(|(other, _)| are_alike(pod, other)) else { return };
+        let (_, to) = lost.swap_remove(at);
         left.insert(to.key.clone(), std::mem::replace(from, to));
     };
     // Who draws from a Reservation has its place by that.

@@ -56,6 +56,8 @@ pub struct Bridge {
     overlays: Overlays,
 }
 
+/// Instance types and zones.
+type Offered = (BTreeSet<String>, BTreeSet<String>);
 /// What is wrong with a FakeCapacityReservation: a condition's reason and message.
 type Mistake = (&'static str, String);
 /// Status, reason and message of a condition.
@@ -233,21 +235,21 @@ impl Bridge {
         if let Some(definition) = &definition {
             self.cloud.set_reservation(&id, definition.clone());
         }
+        if let Some(definition) = &definition {
+            note_not_offered(&mut self.mistakes, &name, definition, &self.cloud.offered());
+        }
         self.reservations.insert(name, (id, definition));
-        self.look_for_mistakes();
     }
 
-    /// Looks whether what reservations ask for is offered: what is depends on node classes, too.
+    /// Looks anew whether what reservations ask for is offered, as that depends on node classes, too.
     fn look_for_mistakes(&mut self) {
         if self.reservations.is_empty() {
             return;
         }
         let offered = self.cloud.offered();
         for (name, (_, definition)) in &self.reservations {
-            let Some(definition) = definition else { continue };
-            match not_offered(definition, &offered) {
-                Some(message) => drop(self.mistakes.insert(name.clone(), (NOT_OFFERED, message))),
-                None => drop(self.mistakes.remove(name)),
+            if let Some(definition) = definition {
+                note_not_offered(&mut self.mistakes, name, definition, &offered);
             }
         }
     }
@@ -333,8 +335,21 @@ fn verdict(definition: Option<&FakeReservation>, mistake: Option<&Mistake>) -> V
     ("True", "Ready", over.unwrap_or_default())
 }
 
+/// Notes that a reservation asks for what nobody offers, or that it does not any more.
+fn note_not_offered(
+    mistakes: &mut BTreeMap<String, Mistake>,
+    name: &str,
+    definition: &FakeReservation,
+    offered: &Offered,
+) {
+    match not_offered(definition, offered) {
+        Some(message) => drop(mistakes.insert(name.to_owned(), (NOT_OFFERED, message))),
+        None => drop(mistakes.remove(name)),
+    }
+}
+
 /// The first field of a reservation that names what nobody offers, and what is expected; `None` where all is offered.
-fn not_offered(of: &FakeReservation, (types, zones): &(BTreeSet<String>, BTreeSet<String>)) -> Option<String> {
+fn not_offered(of: &FakeReservation, (types, zones): &Offered) -> Option<String> {
     let unknown = |field: &str, what: &str, asked: &[String], offered: &BTreeSet<String>| {
         let (index, name) = asked.iter().enumerate().find(|(_, name)| !offered.contains(*name))?;
         let listed: Vec<&str> = offered.iter().take(MOST_LISTED).map(String::as_str).collect();

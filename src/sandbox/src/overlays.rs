@@ -71,7 +71,7 @@ impl Overlays {
             return cloud.set_overlay(None);
         }
         let Self { overlays, pools } = self.clone();
-        let reprice = move |class: Option<&str>, catalogue: &_| {
+        let overlay = move |class: Option<&str>, catalogue: &_| {
             let is_of_class = |pool: &&NodePool| {
                 let own = pool.spec.template.spec.node_class_ref.as_ref();
                 class.is_none_or(|class| own.is_some_and(|own| own.name == class))
@@ -79,7 +79,7 @@ impl Overlays {
             let pools = pools.values().map(|pool| &**pool).filter(is_of_class);
             berth_convert::overlaid(catalogue, pools, overlays.values().map(|overlay| &**overlay))
         };
-        cloud.set_overlay(Some(CatalogueOverlay::new(reprice)));
+        cloud.set_overlay(Some(CatalogueOverlay::new(overlay)));
     }
 }
 

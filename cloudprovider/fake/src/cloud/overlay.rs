@@ -30,9 +30,9 @@ pub(super) struct Overlaid {
 // === impl CatalogueOverlay ===
 
 impl CatalogueOverlay {
-    /// `reprice` is given the name of a node class and what that offers, or no name and the cloud's own catalogue.
-    pub fn new(reprice: impl Fn(Option<&str>, &Catalogue) -> Catalogue + Send + Sync + 'static) -> Self {
-        Self(Arc::new(reprice))
+    /// `overlay` is given the name of a node class and what that offers, or no name and the cloud's own catalogue.
+    pub fn new(overlay: impl Fn(Option<&str>, &Catalogue) -> Catalogue + Send + Sync + 'static) -> Self {
+        Self(Arc::new(overlay))
     }
 }
 

@@ -64,7 +64,7 @@ pub(crate) struct Facts<'a> {
     pub(crate) last_pod_event: Option<Timestamp>,
     /// What is to be had of its node class now; `None` while that is not known.
     pub(crate) offers: Option<&'a Offers>,
-    /// Resources that NodeOverlays add to instance types.
+    /// Resources that NodeOverlays add to instance types, while it is not launched.
     pub(crate) overlaid: BTreeSet<&'a str>,
     pub(crate) memory: &'a Memory,
     /// Since when it has had no node although it was registered; `None` while many nodes are gone at once.

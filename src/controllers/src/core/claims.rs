@@ -43,7 +43,9 @@ impl Core {
         let nodes = self.view.nodes_of(provider_id).filter_map(|node| self.view.nodes.get(node));
         let nodes: Vec<_> = nodes.collect();
         let names: Vec<&str> = nodes.iter().filter_map(|node| node.metadata.name.as_deref()).collect();
-        let overlays = self.state.all::<NodeOverlay>().filter(|_| self.options.convert.node_overlay);
+        // They matter to what is launched, and most NodeClaims have been.
+        let asks = self.options.convert.node_overlay && provider_id.is_none();
+        let overlays = asks.then(|| self.state.all::<NodeOverlay>()).into_iter().flatten();
         let facts = Facts {
             claim: &claim,
             pods: names.iter().flat_map(|node| self.view.pods_on(node)).collect(),

@@ -113,13 +113,12 @@ impl Core {
     fn launch(&mut self, launch: &Launch, spend: &mut Spend, now: Timestamp) -> bool {
         // Owners that another scheduler has not tried yet may be planned with their Reservation: they are expected to draw from it,
         // and nothing is launched for them.
-        let mut of_those = launch.clone();
-        of_those.pods.retain(|pod| !self.is_left_to_another(pod));
-        let waiting: Vec<&ObjectRef> = of_those.pods.iter().chain(&of_those.reservations).collect();
+        let pods = launch.pods.iter().filter(|pod| !self.is_left_to_another(pod));
+        let waiting: Vec<&ObjectRef> = pods.chain(&launch.reservations).collect();
         if waiting.iter().all(|object| self.is_provided_for(object, now)) {
             return false;
         }
-        let name = match self.create_claim(&of_those, spend, now) {
+        let name = match self.create_claim(launch, spend, now) {
             Ok(name) => name,
             Err(why) => {
                 self.explain_put_off(&waiting, &launch.node_pool, &why, now);

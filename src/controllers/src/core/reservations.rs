@@ -218,13 +218,13 @@ impl Core {
         let cluster = self.state.cluster(now);
         let of_name = |sym| cluster.reservations_with_ids().find(|(_, known)| known.name == sym);
         let index = cluster.symbols.get(name).and_then(of_name).map(|(id, _)| id);
-        let on_node = cluster.nodes.iter().filter(|known| cluster.symbols.text(known.name) == node);
+        let known_node = cluster.nodes.iter().find(|known| cluster.symbols.text(known.name) == node);
         let is_room_taken =
-            index.is_some_and(|at| on_node.clone().any(|known| is_room_taken(&NodeRoom::of_node(known), at, cluster)));
-        let is_there = on_node.clone().next().is_some();
+            index.zip(known_node).is_some_and(|(at, known)| is_room_taken(&NodeRoom::of_node(known), at, cluster));
+        let is_capacity = known_node.is_some();
         let mut n_predecessors = 0;
         let mode = index.and_then(|at| cluster.reservation(at)?.pre_allocation).map(|how| how.mode);
-        for pod in on_node.flat_map(|known| &known.pods) {
+        for pod in known_node.into_iter().flat_map(|known| &known.pods) {
             let candidate = pod.candidate.as_ref().filter(|_| pod.draws_from.is_none());
             n_predecessors += usize::from(candidate.is_some_and(|candidate| match mode {
                 Some(PreAllocationMode::Owners) => candidate.owned_by.iter().any(|at| Some(*at) == index),
@@ -238,7 +238,7 @@ impl Core {
             owners.push((cluster.symbols.text(pod.namespace).to_owned(), pod.name.to_string(), Some(requests)));
         }
         // A node that goes away is no capacity any more, but until they have stopped its pods draw as before.
-        if !is_there && !is_node_lost {
+        if !is_capacity && !is_node_lost {
             let known = status.current_owners.iter().filter(|owner| {
                 let pod = self.state.pod(&owner.namespace, &owner.name);
                 pod.is_some_and(|pod| {
