@@ -144,8 +144,8 @@ impl<'s> Awaited<'s> {
         Ok(())
     }
 
-    /// Whether a rule holds without those who are yet to come. Of a spread, who runs yet on a node that goes away counts in other
-    /// domains, as for kube-scheduler: a budget may keep it there until this pod has come.
+    /// Whether a rule holds without those who are yet to come. A spread may hold for as long as those run who leave, too, as for
+    /// kube-scheduler: a budget may keep them there until this pod has come.
     fn expect_others(&mut self, pod: &'s PodRecord, node: &'s NodeRecord, rule: Rule<'s>) -> Result<(), String> {
         let (state, key) = (self.state, rule.topology_key());
         let Some(own) = node.label(key) else { return Ok(()) };
@@ -157,7 +157,6 @@ impl<'s> Awaited<'s> {
         if coming.is_empty() {
             return Ok(());
         }
-        let leaving = self.leaving_of(pod, rule);
         let on_leaving = self.leaving;
         let there = self.counted(pod, rule);
         let count = |domain: &str| there.get(domain).copied().unwrap_or_default();
@@ -175,13 +174,15 @@ impl<'s> Awaited<'s> {
             Rule::Spread(spread) => {
                 let would_be = count(own).saturating_add(u32::from(counts_itself));
                 let most = u32::try_from(spread.max_skew).unwrap_or_default();
-                let run_there =
-                    |domain: &str| count(domain).saturating_add(leaving.get(domain).map_or(0, |known| known.count));
-                let is_least = |domain: &str| would_be > run_there(domain).saturating_add(most);
+                let is_least = |domain: &str| would_be > count(domain).saturating_add(most);
                 coming.iter().find(|(domain, ..)| *domain != own && is_least(domain))
             }
         };
         let Some((_, other, of)) = awaited else { return Ok(()) };
+        let leaving = self.leaving_of(pod, rule);
+        if !leaving.is_empty() && self.holds_beside(&leaving, pod, node, rule) {
+            return Ok(());
+        }
         let (namespace, name) = (other.namespace(), other.name());
         Err(format!("waiting for pod {namespace}/{name} to come to node {}: {}", of.name(), rule.words()))
     }
@@ -194,11 +195,23 @@ impl<'s> Awaited<'s> {
         node: &'s NodeRecord,
         rule: Rule<'s>,
     ) -> Result<(), String> {
-        let (state, key) = (self.state, rule.topology_key());
-        let (Rule::Spread(spread), Some(own)) = (rule, node.label(key)) else { return Ok(()) };
+        let Some(own) = node.label(rule.topology_key()) else { return Ok(()) };
         let leaving = self.leaving_of(pod, rule);
         let Some(&Leavers { first: (beside, of), .. }) = leaving.get(own) else { return Ok(()) };
-        let counts_itself = rule.is_about(pod, pod, state);
+        let holds = self.holds_beside(&leaving, pod, node, rule);
+        if holds { Ok(()) } else { Err(until_it_leaves(beside, of, &rule.words())) }
+    }
+
+    /// Whether a spread holds with all who run: those who leave, too, and the domains of their nodes.
+    fn holds_beside(
+        &mut self,
+        leaving: &BTreeMap<&'s str, Leavers<'s>>,
+        pod: &'s PodRecord,
+        node: &'s NodeRecord,
+        rule: Rule<'s>,
+    ) -> bool {
+        let (Rule::Spread(spread), Some(own)) = (rule, node.label(rule.topology_key())) else { return true };
+        let counts_itself = rule.is_about(pod, pod, self.state);
         let mut counts = self.counted(pod, rule).clone();
         for (domain, leaving) in leaving {
             *counts.entry(domain).or_default() += leaving.count;
@@ -207,8 +220,7 @@ impl<'s> Awaited<'s> {
         let least = counts.values().min().filter(|_| !spread.min_domains.is_some_and(wants_more));
         let most =
             least.copied().unwrap_or_default().saturating_add(u32::try_from(spread.max_skew).unwrap_or_default());
-        let would_be = counts.get(own).copied().unwrap_or_default().saturating_add(u32::from(counts_itself));
-        if would_be <= most { Ok(()) } else { Err(until_it_leaves(beside, of, &rule.words())) }
+        counts.get(own).copied().unwrap_or_default().saturating_add(u32::from(counts_itself)) <= most
     }
 
     /// By domain: those who run yet on nodes that go away and whom a spread counts there.

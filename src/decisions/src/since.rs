@@ -148,6 +148,12 @@ impl<'s> Since<'s> {
         !self.changed.contains(&object.key)
     }
 
+    // Whether a pod is to others what it was, wherever it came.
+    fn looks_as_it_did(&self, key: &Key) -> bool {
+        let [was, is] = [self.before, self.state].map(|of| of.pod(&key.namespace, &key.name));
+        was.zip(is).is_some_and(|(was, is)| was.labels() == is.labels() && was.spec() == is.spec())
+    }
+
     /// Whether nothing has changed on a node, but that pods left it.
     pub fn has_no_more_on(&self, node: &str) -> bool {
         !self.all && self.nodes.get(node).is_none_or(|changes| changes.iter().all(|change| *change == OnNode::Left))
@@ -282,14 +288,15 @@ impl<'s> Since<'s> {
 
     fn is_disturbed(&self, node: &str, decided: &Decided<'_>) -> bool {
         let as_decided = |change: &OnNode<'_>| match change {
-            OnNode::Came(pod) => decided.0.get(pod) == Some(&node),
+            OnNode::Came(pod) => decided.0.get(pod) == Some(&node) && self.looks_as_it_did(pod),
             OnNode::Left | OnNode::Other => false,
         };
         self.all || self.nodes.get(node).is_some_and(|changes| !changes.iter().all(as_decided))
     }
 
     /// Bindings that hold, and those that do not. None holds whose pod has a rule about another one that does not come: a spread
-    /// may have been even with that one alone.
+    /// may have been even with that one alone. Nor does one to a node where another one was to draw from a Reservation: it may
+    /// count on what that one would have left of it.
     fn kept_bindings<'d>(
         &self,
         bindings: &'d [Binding],
@@ -299,6 +306,8 @@ impl<'s> Since<'s> {
             bindings.iter().partition(|binding| self.holds(binding, decided));
         let mut asked = 0;
         while asked < dropped.len() {
+            let drawing = dropped.iter().skip(asked).filter(|binding| binding.draws_from.is_some());
+            let drawn_on: BTreeSet<&Key> = drawing.map(|binding| &binding.node.key).collect();
             let pods = dropped.iter().skip(asked).map(|binding| &binding.object.key);
             let pods = pods.filter(|key| key.kind == Kind::Pod);
             let pods = pods.filter_map(|key| self.before.pod(&key.namespace, &key.name));
@@ -308,10 +317,10 @@ impl<'s> Since<'s> {
             let counts_on_none = |binding: &&Binding| {
                 let key = &binding.object.key;
                 let pod = self.state.pod(&key.namespace, &key.name).filter(|_| key.kind == Kind::Pod);
-                pod.is_none_or(|pod| {
-                    let is_about_any = |rule: Rule<'_>| unlike.values().any(|of| rule.is_about(pod, of, self.state));
-                    !Rule::of(pod).any(is_about_any)
-                })
+                let is_about_any =
+                    |rule: Rule<'_>, pod: &PodRecord| unlike.values().any(|of| rule.is_about(pod, of, self.state));
+                !drawn_on.contains(&binding.node.key)
+                    && pod.is_none_or(|pod| !Rule::of(pod).any(|rule| is_about_any(rule, pod)))
             };
             let (holding, counting): (Vec<_>, Vec<_>) = kept.into_iter().partition(counts_on_none);
             kept = holding;
@@ -350,14 +359,20 @@ impl<'s> Since<'s> {
         let as_decided = |key: &Key| {
             let known = self.state.pod(&key.namespace, &key.name);
             let node = known.and_then(|pod| pod.node());
-            node.is_some() && decided.0.get(key).copied() == node
+            node.is_some() && decided.0.get(key).copied() == node && self.looks_as_it_did(key)
         };
-        let mut moved = self.moved.iter().filter(|key| !as_decided(key)).peekable();
-        if moved.peek().is_some() && (self.repels || rules.about_pods) {
+        let moved: Vec<&Key> = self.moved.iter().copied().filter(|key| !as_decided(key)).collect();
+        if !moved.is_empty() && (self.repels || rules.about_pods) {
             return false;
         }
         let is_of_its_own = !(rules.has_volumes && self.volumes || rules.about_pods && self.namespaces);
-        is_of_its_own && !(rules.spreads && moved.any(|key| *key.namespace == *namespace))
+        let mut beside = moved.into_iter().filter(|key| *key.namespace == *namespace);
+        // A claim may be for one pod alone.
+        let may_use_its_claims = |key: &Key| {
+            let known = self.state.pod(&key.namespace, &key.name);
+            rules.has_volumes && known.is_some_and(|pod| rules_of(pod).has_volumes)
+        };
+        is_of_its_own && !beside.any(|key| rules.spreads || may_use_its_claims(key))
     }
 
     // Whether an object has no node yet, as it is now.
