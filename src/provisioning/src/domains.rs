@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use berth_model::{ColumnTable, Constraint, CounterId, FilterId, Sym};
+use berth_model::{ColumnId, ColumnTable, Constraint, CounterId, FilterId, PoolId, Sym};
 use berth_scheduling::topology::Domains;
 use berth_scheduling::{Passage, filter_admits_node, launch_passages};
 use rustc_hash::FxHashSet;
@@ -34,9 +34,10 @@ impl Tables<'_> {
 impl Ledger {
     /// Forgets the domains that only nodes of this plan have.
     pub(crate) fn forget_domains(&mut self, domains: &mut KnownDomains) {
-        if !self.chosen.is_empty() || !self.beyond.is_empty() {
+        if !self.chosen.is_empty() || !self.beyond.is_empty() || self.counts_domains_left {
             self.chosen.clear();
             self.beyond.clear();
+            self.counts_domains_left = false;
             domains.forget();
         }
     }
@@ -72,16 +73,29 @@ impl World<'_> {
         for &counter in &self.tables.volume_counters {
             let Some(key) = self.tables.universe.counter(counter).map(|counter| counter.key) else { continue };
             let known = domains.of(self, counter);
-            for bin in self.ledger.state.bins().iter().filter(|bin| bin.nodes > 0) {
-                let table = self.tables.table(bin.pool);
-                let value = bin.domain(key).or_else(|| self.tables.value_on(table, &bin.open, bin.planned, key));
-                let Some(value) = value.filter(|value| !known.contains(value)) else { continue };
-                if !found.contains(&(counter, value)) && self.tables.counts_on(bin, counter) {
+            for value in self.planned_domains(counter, key).filter(|value| !known.contains(value)) {
+                if !found.contains(&(counter, value)) {
                     found.push((counter, value));
                 }
             }
         }
         found
+    }
+
+    // The domains of the planned nodes that a counter looks at.
+    fn planned_domains(self, counter: CounterId, key: Sym) -> impl Iterator<Item = Sym> {
+        self.ledger.state.bins().iter().filter(|bin| bin.nodes > 0).filter_map(move |bin| {
+            let table = self.tables.table(bin.pool);
+            let value = bin.domain(key).or_else(|| self.tables.value_on(table, &bin.open, bin.planned, key));
+            value.filter(|_| self.tables.counts_on(bin, counter))
+        })
+    }
+
+    /// Whether one more node of a column may be launched beside those that are planned.
+    pub(crate) fn is_left(self, pool: PoolId, at: ColumnId) -> bool {
+        let slots = self.tables.table(pool).column(at).slots;
+        slots.is_none_or(|slot| self.ledger.state.free_slots(slot) > 0)
+            && (!self.tables.is_limited(pool) || self.allowance(pool, at, None) > 0)
     }
 }
 
@@ -122,14 +136,16 @@ impl KnownDomains {
                 world.tables.passages.get(filter.index()).and_then(|of_pools| of_pools.get(id.index()))
             };
             let passages = filter.and_then(of_filter);
+            let is_left = |at: ColumnId| !world.ledger.counts_domains_left || world.is_left(id, at);
             if filters.is_empty() {
-                found.extend(values(world.tables.cluster, (pool, table), definition.key, None));
+                found.extend(values(world.tables.cluster, (pool, table), definition.key, None, is_left));
             }
             for &of in filters {
                 let filter = world.tables.universe.filter(of).filter(|filter| !filter.places.is_empty());
                 let own = filter.map(|filter| launch_passages(world.tables.cluster, pool, table, filter));
                 let ways = own.as_ref().or_else(|| of_filter(of));
-                found.extend(values(world.tables.cluster, (pool, table), definition.key, ways.map(Vec::as_slice)));
+                let ways = ways.map(Vec::as_slice);
+                found.extend(values(world.tables.cluster, (pool, table), definition.key, ways, is_left));
             }
             let is_chosen = |&&Chosen { pool, key, value }: &&Chosen| {
                 let passes =
@@ -137,6 +153,9 @@ impl KnownDomains {
                 (pool, key) == (id, definition.key) && passages.is_none_or(|ways| ways.iter().any(passes))
             };
             found.extend(world.ledger.chosen.iter().filter(is_chosen).map(|chosen| chosen.value));
+        }
+        if world.ledger.counts_domains_left {
+            found.extend(world.planned_domains(counter, definition.key));
         }
         let beyond = world.ledger.beyond.iter().filter(|(of, _)| *of == counter);
         found.extend(beyond.map(|(_, value)| *value));

@@ -52,10 +52,6 @@ impl World<'_> {
         }
         let (table, passages) = (self.tables.table(pool), self.tables.passages(counter, pool));
         let passes = |at: ColumnId| passages.is_none_or(|ways| ways.iter().any(|way| way.columns.contains(at.index())));
-        table.with_ids().any(|(at, column)| {
-            passes(at)
-                && column.slots.is_none_or(|slot| self.ledger.state.free_slots(slot) > 0)
-                && (!self.tables.is_limited(pool) || self.allowance(pool, at, None) > 0)
-        })
+        table.with_ids().any(|(at, _)| passes(at) && self.is_left(pool, at))
     }
 }

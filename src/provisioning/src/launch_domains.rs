@@ -50,14 +50,15 @@ pub(crate) fn counters_with_volumes(cluster: &Cluster, universe: &Universe) -> V
     counters
 }
 
-/// The values of a label that nodes of a table have which pass a filter and could be launched.
+/// The values of a label that nodes of a table have which pass a filter and could be launched, of columns that are left.
 pub(crate) fn values<'a>(
     cluster: &'a Cluster,
     (pool, table): (&'a NodePool, &'a ColumnTable),
     key: Sym,
     passages: Option<&'a [Passage]>,
+    is_left: impl Fn(ColumnId) -> bool + Copy + 'a,
 ) -> impl Iterator<Item = Sym> {
-    let is_live = move |at: ColumnId| is_live(cluster, (pool, table), at, passages);
+    let is_live = move |at: ColumnId| is_left(at) && is_live(cluster, (pool, table), at, passages);
     let has_live = move |columns: &FixedBitSet| ColumnId::of(columns).any(is_live);
     let decided = table.values(key).iter().filter(move |(_, columns)| has_live(columns)).map(|(value, _)| *value);
     // A pool that nothing may be launched from is in no domain at all.

@@ -87,8 +87,8 @@ fn of_tables(cluster: &Cluster, universe: &Universe, tables: &[ColumnTable]) -> 
             }
         } else {
             let domains = known.entry((key, filters)).or_insert_with(|| {
-                let found =
-                    with_ways().flat_map(|(of_pool, ways)| values(cluster, of_pool, key, ways.map(Vec::as_slice)));
+                let found = with_ways()
+                    .flat_map(|(of_pool, ways)| values(cluster, of_pool, key, ways.map(Vec::as_slice), |_| true));
                 let mut found: Vec<Sym> = found.collect();
                 found.sort_by_key(|&value| cluster.symbols.text(value));
                 found.dedup();

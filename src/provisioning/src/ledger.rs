@@ -20,6 +20,9 @@ pub(crate) struct Ledger {
     /// By counter: domains where volumes of the pods that it spreads cannot be, and where this plan has nodes for others.
     /// Once such a node is there, the spread counts its domain.
     pub(crate) beyond: Vec<(CounterId, Sym)>,
+    /// Whether domains without a node count only where limits and free slots still leave a node for them, beside those that are
+    /// planned: once all is packed, see [`crate::domains_left`].
+    pub(crate) counts_domains_left: bool,
     /// By counter over host names: the least count of the hosts that there are and that are planned, while pods are placed
     /// for which no further host may come; 0 for others.
     pub(crate) host_floors: Vec<(CounterId, u32)>,
@@ -55,6 +58,8 @@ pub(crate) struct Tally {
     pub(crate) relaxations: u64,
     /// Whether some spread over host names counted on no further host, see [`Ledger::host_floors`].
     pub(crate) counts_on_no_host: bool,
+    /// Whether some other spread counted on no node in a domain where the plan left no room for one.
+    pub(crate) counts_on_no_domain: bool,
 }
 
 // === impl Ledger ===
@@ -68,6 +73,7 @@ impl Ledger {
             remaining: Resources::new(),
             chosen: Vec::new(),
             beyond: Vec::new(),
+            counts_domains_left: false,
             host_floors: Vec::new(),
             tally: Tally::default(),
         }

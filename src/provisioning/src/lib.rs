@@ -21,6 +21,7 @@ mod combinations;
 mod commit;
 mod consider;
 mod domains;
+mod domains_left;
 mod even;
 mod feasible;
 mod fill;

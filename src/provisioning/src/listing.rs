@@ -34,10 +34,12 @@ impl Listings {
 }
 
 impl Tables<'_> {
-    /// Whether limits may keep a node of the pool from listing what minValues asks for, or shares from being planned as the
-    /// cheapest of it.
+    /// Whether limits or a finite supply may keep a node of the pool from listing what minValues asks for, or shares from
+    /// being planned as the cheapest of it.
     pub(crate) fn limits_lists(&self, pool: PoolId) -> bool {
-        (self.is_limited(pool) || !self.shares.is_empty()) && !self.table(pool).min_values.is_empty()
+        let table = self.table(pool);
+        let has_finite_paid = || table.with_ids().any(|(at, column)| !table.is_reserved(at) && column.slots.is_some());
+        !table.min_values.is_empty() && (self.is_limited(pool) || !self.shares.is_empty() || has_finite_paid())
     }
 }
 

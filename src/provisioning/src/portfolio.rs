@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use berth_model::{Mark, Money};
 
 use crate::caches::Caches;
+use crate::domains_left::fill_domains_left;
 use crate::ledger::Ledger;
 use crate::max_share::ALL;
 use crate::options::Effort;
@@ -64,6 +65,17 @@ fn strategies() -> [Strategy; 19] {
 /// Packs by the best of the strategies that the effort's budget of work allows, then packs new nodes anew by the
 /// search above them. Why the last search stopped, if there was one.
 pub(crate) fn pack_best<'a>(
+    tables: &Tables<'a>,
+    ledger: &mut Ledger,
+    caches: &mut Caches<'a>,
+    effort: Effort,
+) -> Option<StopReason> {
+    let stop = pack_at_best(tables, ledger, caches, effort);
+    fill_domains_left(tables, ledger, caches);
+    stop
+}
+
+fn pack_at_best<'a>(
     tables: &Tables<'a>,
     ledger: &mut Ledger,
     caches: &mut Caches<'a>,

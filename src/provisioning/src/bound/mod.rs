@@ -140,6 +140,8 @@ pub(crate) fn bound(
     let total = placed.iter().map(|&(class, count)| i128::from(tables.shares.weight(class)) * i128::from(count)).sum();
     ledger.shares.set_total(total);
     let world = World::new(tables, ledger);
+    // Without these domains nothing has to be in any.
+    let counts_on_no_domain = ledger.tally.counts_on_no_domain;
     let mut relaxed = Relaxed { held: holds_for_owners, hosts: ledger.tally.counts_on_no_host, ..Relaxed::of(tables) };
     let mut rows = RelaxedRows::default();
     let strictest = |class: ClassId| demands(tables.cluster, tables.universe, class).pop();
@@ -147,7 +149,7 @@ pub(crate) fn bound(
         placed.iter().filter_map(|&(class, _)| Some((class, strictest(class)?))).collect();
     for (class, mut count) in placed {
         // Room held by a Reservation may be drawn from whatever a spread says.
-        let least = if tables.cluster.reservations.is_empty() {
+        let least = if tables.cluster.reservations.is_empty() && !counts_on_no_domain {
             spread::least_in_domains(world, domains, class, count, &demands)
         } else {
             Vec::new()

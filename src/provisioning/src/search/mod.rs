@@ -51,5 +51,10 @@ pub(crate) fn search(tables: &Tables<'_>, ledger: &mut Ledger, effort: Effort, w
     let start = problem::start(&problem, &rows, &offers, &withdrawn);
     let answer = berth_packing::search(&problem, &start, budget(effort, Workload::of(&rows.list)));
     let is_put_in = ledger.put_plan_in(tables, &rows, &offers, &answer.plan);
-    Some(Found { stop: answer.stop, is_put_in })
+    let stop = match answer.stop {
+        // Other domains, and other nodes than those that were packed anew, were not tried.
+        StopReason::Solved if !rows.are_all_that_may_change() => StopReason::NoColumn,
+        stop => stop,
+    };
+    Some(Found { stop, is_put_in })
 }

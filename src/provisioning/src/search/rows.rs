@@ -79,6 +79,8 @@ pub(crate) struct Rows<'a> {
     pub(crate) prepared: FxHashMap<ClassId, Prepared<'a>>,
     /// Pods among the members that have no place yet.
     pub(crate) waiting: Vec<(ClassId, u32)>,
+    /// Whether every planned node is among the bins.
+    has_all_bins: bool,
     ids: FxHashMap<RowKey, u32>,
 }
 
@@ -90,6 +92,7 @@ impl<'a> Rows<'a> {
             bins: Vec::new(),
             prepared: FxHashMap::default(),
             waiting: Vec::new(),
+            has_all_bins: true,
             ids: FxHashMap::default(),
         };
         let mut unfit: FxHashMap<ClassId, bool> = FxHashMap::default();
@@ -105,6 +108,7 @@ impl<'a> Rows<'a> {
                 })
             });
             if is_unfit {
+                rows.has_all_bins = false;
                 continue;
             }
             let mut contents: Vec<(u32, u32)> = Vec::with_capacity(bin.contents.len());
@@ -159,6 +163,13 @@ impl<'a> Rows<'a> {
         for row in &mut self.list {
             row.members.sort_by_key(|member| std::cmp::Reverse(priority(member.class)));
         }
+    }
+
+    /// Whether the packing of these is all that a plan decides: no pod keeps the domain that first fit chose for it, and no node its
+    /// pods.
+    pub(crate) fn are_all_that_may_change(&self) -> bool {
+        let has_choice = |member: &Member| member.pins.is_empty();
+        self.has_all_bins && self.list.iter().flat_map(|row| &row.members).all(has_choice)
     }
 
     /// Rows and their members, those of the highest priority first.

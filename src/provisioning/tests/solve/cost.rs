@@ -1,7 +1,7 @@
 //! Which types nodes are planned on.
 
 use berth_model::Resources;
-use berth_provisioning::{Effort, Options};
+use berth_provisioning::{Effort, Options, StopReason};
 
 use crate::mk::{GIB, HOSTNAME, ZONE, milli, mk_world, pod};
 
@@ -16,6 +16,19 @@ fn node_cost_makes_fewer_and_larger_nodes() {
         world.mk_pods("web", 4, &pod(1000));
         assert_eq!(world.plan().claims(), [expected], "node cost {node_cost}");
     }
+}
+
+#[test]
+fn a_plan_that_keeps_pods_in_their_domains_was_not_searched_in_every_way() {
+    let search = |is_spread: bool| {
+        let mut world = mk_world();
+        world.mk_pool("default");
+        world.mk_type("large", 4).on_demand("a", 150).on_demand("b", 160);
+        let web = pod(1000).app("web");
+        world.mk_pods("web", 4, &if is_spread { web.spread(ZONE, 1, "web") } else { web });
+        world.plan_with(&Options { effort: Effort::Default, ..Options::default() }).solution.search
+    };
+    assert_eq!((search(false), search(true)), (Some(StopReason::Solved), Some(StopReason::NoColumn)));
 }
 
 #[test]

@@ -148,7 +148,7 @@ fn a_large_slot_does_not_take_the_limit_from_small_nodes_that_hold_more_pods() {
     world.mk_type("small", 2).with("disk", 2).on_demand("a", 200).on_demand("b", 200);
     world.mk_type("large", 8).with("disk", 2).reserved("a", "r-1", 1, 100);
     world.mk_pods("web", 8, &pod(500).resource("disk", 1).app("web").spread(ZONE, 1, "web"));
-    assert_eq!(left_by_first_fit(&world), ["7 × web"]);
+    assert_eq!(left_by_first_fit(&world), ["6 × web"]);
     assert_eq!(world.plan().left(), [""; 0]);
 }
 
@@ -229,6 +229,33 @@ fn pods_that_first_fit_leaves_out_within_limits_are_packed_anew_with_the_others(
     // First fit: 5 and 4, 3 and 3 and 3, and no room for 2.
     let plan = world.plan_with(&Options { effort: Effort::Default, ..Options::default() });
     assert_eq!(plan.claims(), ["1 × ten on-demand a: five:1 three:1 two:1", "1 × ten on-demand a: four:1 three:2"]);
+}
+
+#[test]
+fn zones_that_the_plan_leaves_no_room_for_within_limits_count_for_no_spread() {
+    for effort in [Effort::Low, Effort::Default, Effort::High] {
+        let mut world = mk_world();
+        // Any two of the three zones, and then nothing more.
+        world.mk_pool("default").limit_cpus(10);
+        world.mk_type("five", 5).on_demand("a", 100);
+        world.mk_type("three", 3).on_demand("b", 60);
+        world.mk_type("six", 6).on_demand("c", 200);
+        world.mk_pods("web", 6, &pod(100).app("web").spread(ZONE, 2, "web"));
+        let plan = world.plan_with(&Options { effort, bound: true, ..Options::default() });
+        assert_eq!(plan.claims(), ["1 × five on-demand a: web:3", "1 × three on-demand b: web:3"], "{effort:?}");
+    }
+}
+
+#[test]
+fn a_zone_that_limits_leave_room_for_counts_for_a_spread_though_its_node_is_too_small() {
+    let mut world = mk_world();
+    world.mk_pool("default").limit_cpus(10);
+    world.mk_type("five", 5).on_demand("a", 100);
+    world.mk_type("one", 1).on_demand("b", 60);
+    world.mk_pods("web", 6, &pod(1500).app("web").spread(ZONE, 1, "web"));
+    let plan = world.plan();
+    assert_eq!(plan.claims(), ["1 × five on-demand a: web:1"]);
+    assert_eq!(plan.left(), ["5 × web"]);
 }
 
 #[test]

@@ -90,6 +90,23 @@ fn a_pod_that_leaves_too_few_types_for_min_values_is_not_placed() {
 }
 
 #[test]
+fn min_values_does_not_count_a_finite_supply_that_no_claim_may_list() {
+    for (free, expected) in [(None, vec!["1 × small on-demand a: web:1"]), (Some(2), vec![])] {
+        let mut world = mk_world();
+        world.mk_pool("default").min_values(INSTANCE_TYPE, 2);
+        world.mk_type("small", 4).on_demand("a", 100);
+        match free {
+            Some(free) => world.mk_type("large", 8).finite("a", 200, free),
+            None => world.mk_type("large", 8).on_demand("a", 200),
+        };
+        world.mk_pods("web", 1, &pod(1000));
+        let plan = world.plan();
+        assert_eq!(plan.claims(), expected);
+        assert!(plan.listed().iter().all(|types| types.len() == 2));
+    }
+}
+
+#[test]
 fn daemons_take_their_room_on_every_planned_node() {
     let mut world = mk_world();
     world.mk_pool("default");
