@@ -7,6 +7,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 
+use berth_api::labels::koordinator;
+
 use crate::KubeletConfig;
 use crate::annotation::{self, Behaviour, Exit};
 use crate::clock::later;
@@ -135,9 +137,12 @@ impl Record {
             image: container.image.clone().unwrap_or_default(),
             is_sidecar: container.restart_policy.as_deref() == Some("Always"),
         };
+        // Such a pod runs nothing, and its owner takes its room.
+        let mode = pod.metadata.labels.as_ref().and_then(|labels| labels.get(koordinator::OPERATING_MODE));
+        let is_room = mode.is_some_and(|mode| mode == koordinator::OPERATING_MODE_RESERVATION);
         let template = Template {
-            requests: requests::of_pod(spec),
-            host_ports: requests::host_ports(spec),
+            requests: if is_room { Amounts::new() } else { requests::of_pod(spec) },
+            host_ports: if is_room { BTreeSet::new() } else { requests::host_ports(spec) },
             host_network: spec.host_network == Some(true),
             behaviour,
             restart_policy,

@@ -199,6 +199,21 @@ async fn a_pod_that_does_not_fit_is_rejected_as_kubelet_does() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_pod_in_operating_mode_reservation_takes_nothing_from_who_comes_into_its_room() {
+    let world = World::new();
+    world.node("a").await;
+    let mode = json!({"metadata": {"labels": {"scheduling.koordinator.sh/operating-mode": "Reservation"}}});
+    world.pod("room", "1500m", mode).await;
+    sleep(2).await;
+    world.pod("owner", "1500m", json!({})).await;
+    sleep(2).await;
+    assert_eq!([world.phase("room").await, world.phase("owner").await], ["Running", "Running"]);
+    world.pod("stranger", "1", json!({})).await;
+    sleep(2).await;
+    assert_eq!(world.status("stranger").await["reason"], "OutOfcpu");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_terminating_pod_counts_until_it_is_gone() {
     let world = World::new();
     world.node("a").await;
