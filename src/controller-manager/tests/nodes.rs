@@ -275,6 +275,27 @@ async fn a_volume_that_is_kept_for_a_claim_is_bound_though_its_class_waits() {
     assert_eq!(claim["status"]["phase"], "Bound");
 }
 
+/// The regression: the volume that was made for a first node did not fit the second one, and the claim waited for ever.
+#[tokio::test(start_paused = true)]
+async fn a_claim_is_bound_to_the_volume_that_is_kept_for_it_though_another_node_is_chosen() {
+    let world = World::with_admission();
+    world.node("n2", &json!({"topology.kubernetes.io/zone": "z2"})).await;
+    let class =
+        json!({"metadata": {"name": "late"}, "provisioner": "p.io/x", "volumeBindingMode": "WaitForFirstConsumer"});
+    world.create("storageclasses", &class).await;
+    let zone = json!({"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["z1"]});
+    let more = json!({"storageClassName": "late", "claimRef": {"namespace": "default", "name": "c"},
+        "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [zone]}]}}});
+    world.create("persistentvolumes", &volume("first", "1Gi", &more)).await;
+    let mut chosen = claim("1Gi", &json!({"storageClassName": "late"}));
+    chosen["metadata"]["annotations"] = json!({"volume.kubernetes.io/selected-node": "n2"});
+    world.create("persistentvolumeclaims/default", &chosen).await;
+    world.settle().await;
+    let claim = world.get("persistentvolumeclaims/default/c").await.unwrap();
+    assert_eq!((&claim["status"]["phase"], &claim["spec"]["volumeName"]), (&json!("Bound"), &json!("first")));
+    assert_eq!(world.names("persistentvolumes").await, ["first"]);
+}
+
 /// The regression: nobody made the claims, and such pods waited for ever.
 #[tokio::test(start_paused = true)]
 async fn claims_of_ephemeral_volumes_come_and_go_with_their_pod() {

@@ -83,7 +83,9 @@ fn find_volume(
         caches.volumes.get(&NamespacedName::new("", name)).into_iter().filter(|volume| is_free(volume, claim)).collect()
     } else {
         let all = caches.volumes.iter().map(|(_, volume)| volume);
-        all.filter(|volume| fits(volume, claim, spec, node.as_deref())).collect()
+        // One that was made for the claim stays its own, whatever node is chosen since.
+        let node_of = |volume: &PersistentVolume| node.as_deref().filter(|_| !is_kept(volume));
+        all.filter(|volume| fits(volume, claim, spec, node_of(volume))).collect()
     };
     // One that was kept for the claim; else of those with the fewest modes the smallest that is large enough.
     let modes =
