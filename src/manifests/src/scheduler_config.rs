@@ -73,13 +73,20 @@ fn parse(name: &str, text: &str) -> Result<SchedulerConfig, ManifestError> {
         ManifestError::of_document(source.clone(), None, error.position, vec![problem])
     })?;
     let wrong = |problems| ManifestError::of_document(source.clone(), object(), None, problems);
-    let field = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();
+    // In YAML `y` is no text.
+    let field = |name: &str| match value.get(name) {
+        Some(Value::String(text)) => text.clone(),
+        Some(other) => other.to_string(),
+        None => String::new(),
+    };
     if field("kind") != KIND {
-        let found = shorten(field("kind"));
+        let found = field("kind");
+        let found = shorten(&found);
         return Err(wrong(vec![Problem::new("kind", format!("found {found:?}, expected {KIND}"))]));
     }
     if !field("apiVersion").starts_with(GROUP) {
-        let found = shorten(field("apiVersion"));
+        let found = field("apiVersion");
+        let found = shorten(&found);
         return Err(wrong(vec![Problem::new("apiVersion", format!("found {found:?}, expected {GROUP}v1"))]));
     }
     let reservations = read(&value, RESERVATION, ReservationArgs::validate).map_err(wrong)?;

@@ -294,7 +294,7 @@ pub(crate) fn as_varied<'o>(simulation: &Simulation, objects: &'o [Object]) -> C
 }
 
 /// That the catalogue has no such instance type.
-fn no_type<'t>(name: &str, known: impl Iterator<Item = &'t str> + Clone) -> String {
+pub(crate) fn no_type<'t>(name: &str, known: impl Iterator<Item = &'t str> + Clone) -> String {
     let hint = match berth_manifests::nearest(name, known.clone()) {
         Some(near) => format!(": did you mean {near}?"),
         None => known.clone().next().map_or(String::new(), |first| format!(", such as {first}")),

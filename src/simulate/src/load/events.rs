@@ -1,5 +1,6 @@
 //! What a scenario says will happen: the field `events`.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,16 +8,16 @@ use berth_catalogue::Catalogue;
 use berth_manifests::ManifestError;
 
 use super::Loader;
-use crate::act::keys;
+use crate::act::{keys, no_type};
 use crate::error::SimulateError;
-use crate::scenario::{self, Event, Scenario};
+use crate::scenario::{self, Event, Machines, Scenario};
 use crate::step::{Action, MOST_PODS, MOST_STEPS, Origin, Propagation, Step, offering};
 
 // === impl Loader ===
 
 impl Loader {
     /// Events name what the catalogue offers.
-    pub(super) fn check_offers(&self, scenario: &Scenario, catalogue: &Catalogue) -> Result<(), SimulateError> {
+    pub(super) fn check_offers(&mut self, scenario: &Scenario, catalogue: &Catalogue) -> Result<(), SimulateError> {
         for (index, event) in scenario.events.iter().enumerate() {
             let stock = event.stock.as_ref();
             let stock = stock.map(|own| ("stock", offering(&own.instance_type, own.zone.as_ref(), own.capacity_type)));
@@ -28,8 +29,32 @@ impl Loader {
                 keys(catalogue, &offering)
                     .map_err(|problem| self.wrong(&format!("events[{index}].{action}{field}"), problem))?;
             }
+            let interrupted = event.interrupt.as_ref().map(|machines| ("interrupt", machines));
+            let killed = event.kill.as_ref().map(|machines| ("kill", machines));
+            for (action, machines) in interrupted.into_iter().chain(killed) {
+                self.check_machines(&format!("events[{index}].{action}"), machines, catalogue);
+            }
         }
         Ok(())
+    }
+
+    /// Says where no instance type or zone of the catalogue is meant: a node class may have a catalogue of its own.
+    fn check_machines(&mut self, path: &str, machines: &Machines, catalogue: &Catalogue) {
+        let types = catalogue.types();
+        let is_of = |name: &str| machines.instance_type.as_deref().is_none_or(|own| own == name);
+        if let Some(name) = machines.instance_type.as_ref().filter(|_| !types.iter().any(|own| is_of(&own.name))) {
+            let problem = no_type(name, types.iter().map(|own| own.name.as_str()));
+            self.warnings.push(format!("{path}.instanceType: {problem}"));
+            return;
+        }
+        let Some(zone) = &machines.zone else { return };
+        let offerings = types.iter().filter(|own| is_of(&own.name)).flat_map(|own| &own.offerings);
+        let zones: BTreeSet<&str> = offerings.filter_map(|own| own.zone()).collect();
+        if !zones.contains(zone.as_str()) {
+            let known: Vec<&str> = zones.into_iter().collect();
+            let known = known.join(", ");
+            self.warnings.push(format!("{path}.zone: found {zone:?}, expected one that the catalogue offers: {known}"));
+        }
     }
 
     /// The steps of an event: one, or one for each time that it happens.

@@ -247,8 +247,9 @@ impl Reading<'_> {
             return Ok(());
         }
         let at = line.at.ok_or("expected at, in seconds after the start")?;
-        let at = millis(at)
-            .ok_or_else(|| format!("at: found {}, expected seconds after the start, 0 or more", shown(at)))?;
+        let at = millis(at).ok_or_else(|| {
+            format!("at: found {}, expected seconds after the start, 0 or more and less than 1e10", shown(at))
+        })?;
         self.read.end = self.read.end.max(at);
         if let Some((end, of)) = self.end {
             if line.end == Some(true) {
@@ -332,7 +333,10 @@ impl Reading<'_> {
         let runs_for = match runs_for {
             None => None,
             Some(seconds) => Some(millis(seconds).ok_or_else(|| {
-                format!("runsFor: found {}, expected seconds, 0 or more: a pod ends after it came", shown(seconds))
+                format!(
+                    "runsFor: found {}, expected seconds, 0 or more and less than 1e10: a pod ends after it came",
+                    shown(seconds)
+                )
             })?),
         };
         Ok(Action::Pod(Arrival { template, name: name.into(), runs_for }))
@@ -343,7 +347,7 @@ impl Reading<'_> {
         let Ran { kind, namespace, name, seconds } = ran;
         let Some(millis) = millis(seconds) else {
             return Err(format!(
-                "ran.seconds: found {}, expected seconds, 0 or more: a pod ends after it began",
+                "ran.seconds: found {}, expected seconds, 0 or more and less than 1e10: a pod ends after it began",
                 shown(seconds)
             ));
         };
@@ -519,11 +523,11 @@ mod tests {
         for (line, expected) in [
             (
                 "{\"at\":-1,\"create\":\"a\",\"name\":\"x\"}",
-                "line 3: at: found -1, expected seconds after the start, 0 or more",
+                "line 3: at: found -1, expected seconds after the start, 0 or more and less than 1e10",
             ),
             (
                 "{\"at\":1,\"create\":\"a\",\"name\":\"x\",\"runsFor\":-5}",
-                "line 3: runsFor: found -5, expected seconds, 0 or more: a pod ends after it came",
+                "line 3: runsFor: found -5, expected seconds, 0 or more and less than 1e10: a pod ends after it came",
             ),
             (
                 "{\"at\":1,\"scale\":{\"namespace\":\"n\",\"name\":\"x\",\"replicas\":-1}}",
@@ -541,7 +545,7 @@ mod tests {
             ("{", "line 3: column 1: EOF while parsing an object"),
             (
                 "{\"at\":1,\"ran\":{\"kind\":\"Job\",\"namespace\":\"n\",\"name\":\"x\",\"seconds\":-2}}",
-                "line 3: ran.seconds: found -2, expected seconds, 0 or more: a pod ends after it began",
+                "line 3: ran.seconds: found -2, expected seconds, 0 or more and less than 1e10: a pod ends after it began",
             ),
             (
                 "{\"at\":1,\"price\":{\"instanceType\":\"m\",\"dollars\":-2}}",
