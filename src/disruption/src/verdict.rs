@@ -32,7 +32,8 @@ pub enum Verdict {
     },
     /// It would not pay, or its pods would have no place.
     Stays(Vec<Reason>),
-    /// Only a whole what-if can tell: pods of it are bound to others, or the plans that may be made are used up.
+    /// Only a whole what-if can tell: pods of it are bound to others, others wait for a place, or the plans that may be made are
+    /// used up.
     Unknown,
 }
 
@@ -151,7 +152,13 @@ pub(crate) fn forecasts(
             Outlook::NoPlace { pods } => {
                 stays("not all pods would schedule: no other node has room, and none could be launched", pods)
             }
-            Outlook::Fits { .. } => judged(candidate, Replacement::default(), options, (prices, survey)),
+            Outlook::Fits { others_wait, .. } => {
+                match judged(candidate, Replacement::default(), options, (prices, survey)) {
+                    // They may come first to where its pods would go.
+                    Verdict::Pays { .. } if others_wait => Verdict::Unknown,
+                    verdict => verdict,
+                }
+            }
             Outlook::Cheaper { nodes, .. } => {
                 let price = Price { marginal: nodes.price, list: nodes.price };
                 let replacement = Replacement { n_more: nodes.count as usize, price, ..Replacement::default() };
