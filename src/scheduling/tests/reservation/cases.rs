@@ -7,8 +7,8 @@ use berth_model::{
     Effect, Holding, PreAllocation, PreAllocationMode, ReservationId, Resources, Toleration, TolerationOperator,
 };
 use berth_scheduling::reservation::{
-    Binding, Candidate, Claim, Fit, Mismatch, NodeOffer, Settings, bind, may_share_node, nominate, normalized,
-    raw_scores, score,
+    Binding, Candidate, Fit, Mismatch, NodeOffer, Settings, bind, may_share_node, nominate, normalized, raw_scores,
+    score,
 };
 
 use crate::mk::{Bound, GI, World, drawing, naming, pod, refused, res, spec};
