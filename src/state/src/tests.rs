@@ -295,10 +295,10 @@ fn a_dropped_fork_changes_nothing() {
         let displaced = fork.remove_node(&node, NOW).unwrap();
         assert_eq!(displaced.len(), 1);
         assert_eq!(n_pending(fork.state()), 2);
-        let none = Key::new(Kind::Node, "", "none").with_uid(None);
-        assert_eq!(fork.remove_node(&none, NOW), Err(ForkError::NoSuchObject(none)));
-        let none = Key::new(Kind::Reservation, "", "none").with_uid(None);
-        assert_eq!(fork.unhold(&none), Err(ForkError::NoSuchObject(none)));
+        let absent = Key::new(Kind::Node, "", "none").with_uid(None);
+        assert_eq!(fork.remove_node(&absent, NOW), Err(ForkError::NoSuchObject(absent)));
+        let absent = Key::new(Kind::Reservation, "", "none").with_uid(None);
+        assert_eq!(fork.unhold(&absent), Err(ForkError::NoSuchObject(absent)));
     }
     assert_eq!(format!("{:?}", state.cluster(NOW)), before);
     assert!(state.assumptions.is_empty());
