@@ -11,7 +11,7 @@ use crate::Options;
 use crate::candidate::Candidate;
 use crate::pods::disrupted;
 use crate::prices::{Price, Prices};
-use crate::reason::Reason;
+use crate::reason::{Reason, reason};
 use crate::simulate::{self, Baseline, Replacement, what_if};
 use crate::survey::Survey;
 use crate::worth::{SAVES_NOTHING, below, below_on_slots, cost_of, takes_any_launch, worth};
@@ -85,8 +85,7 @@ pub fn what_if_of(state: &mut State, node: &ObjectRef, options: &Options, now: T
     let prices = Prices::of(state.cluster(now));
     let survey = Survey::of(state, &prices, &options, now);
     let Some(candidate) = survey.of_node(node) else {
-        let reason = Reason { reason: "no node of a NodePool has this name".to_owned(), count: 0 };
-        return Ok(Verdict::Blocked(vec![reason]));
+        return Ok(Verdict::Blocked(vec![reason("no node of a NodePool has this name")]));
     };
     let kept = kept(candidate);
     if !kept.is_empty() {
@@ -185,7 +184,7 @@ pub(crate) fn forecasts(
 }
 
 fn stays(reason: &str, count: usize) -> Verdict {
-    Verdict::Stays(vec![Reason { reason: reason.to_owned(), count }])
+    Verdict::Stays(vec![Reason::of_pods(reason, count)])
 }
 
 /// Whether it pays to replace a node so.
