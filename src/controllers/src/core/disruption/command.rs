@@ -279,7 +279,8 @@ impl Core {
         if let Some(claim) = left.iter().find(|claim| claim.metadata.deletion_timestamp.is_none()) {
             let message = format!("Disrupting Node: {}", reason_of(command.method));
             let node = self.node_of(claim).map(|node| node.metadata.clone());
-            self.tell(Notice::about(Kind::NodeClaim, &claim.metadata, "DisruptionTerminating", message.clone()), now);
+            let notice = Notice::about(Kind::NodeClaim, &claim.metadata, "DisruptionTerminating", message.clone());
+            self.tell(notice.disrupted_for(command.method.reason()), now);
             if let Some(node) = node {
                 self.tell(Notice::about(Kind::Node, &node, "DisruptionTerminating", message), now);
             }
