@@ -110,11 +110,6 @@ impl CloudError {
         }
     }
 
-    /// Whether the call is known to have changed nothing.
-    pub const fn launched_nothing(&self) -> bool {
-        !matches!(self, Self::OutcomeUnknown { .. })
-    }
-
     /// Whether the very same request may be answered otherwise a little later.
     pub const fn is_retryable(&self) -> bool {
         matches!(self, Self::Throttled { .. } | Self::OutcomeUnknown { .. } | Self::Unavailable { .. })

@@ -41,7 +41,6 @@ pub struct Metrics(Arc<Counts>);
 struct Counts {
     syncs: AtomicU64,
     failures: AtomicU64,
-    depth: AtomicU64,
     last_error: Mutex<Option<String>>,
 }
 
@@ -54,11 +53,6 @@ impl Metrics {
     /// Pieces of work and watches that failed, and are tried again.
     pub fn failures(&self) -> u64 {
         self.0.failures.load(Ordering::Relaxed)
-    }
-
-    /// Pieces of work that wait.
-    pub fn queue_depth(&self) -> u64 {
-        self.0.depth.load(Ordering::Relaxed)
     }
 
     /// What failed last.
@@ -193,7 +187,6 @@ impl Core {
         let work = self.queue.take(is_calm)?;
         let is_summary = work.is_summary();
         self.metrics.0.syncs.fetch_add(1, Ordering::Relaxed);
-        self.metrics.0.depth.store(self.queue.len() as u64, Ordering::Relaxed);
         if self.unsynced > 0 && !self.is_synced(work.controller()) {
             self.queue.done(work.clone(), true);
             self.parked.push(work);

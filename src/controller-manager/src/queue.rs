@@ -113,10 +113,6 @@ impl WorkQueue {
         !self.summaries.is_empty() && self.summaries_processing < self.most_summaries
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.ready.len() + self.summaries.len()
-    }
-
     /// The next work, which is being processed from now on. A summary is taken in a calm, or when it has waited for its turn.
     pub(crate) fn take(&mut self, is_calm: bool) -> Option<Work> {
         let has_turn = self.turns >= TURNS || (is_calm && self.ready.is_empty());
@@ -194,7 +190,7 @@ mod tests {
         let taken: Vec<Work> = std::iter::from_fn(|| queue.take(true)).collect();
         let at: Vec<usize> = (0..taken.len()).filter(|at| taken[*at].is_summary()).collect();
         // Two of three: no more may be processed at a time, so that other work is not held up by their requests.
-        assert_eq!((at, taken.len(), queue.has_next(true), queue.len()), (vec![8, 17], 22, false, 1));
+        assert_eq!((at, taken.len(), queue.has_next(true), queue.summaries.len()), (vec![8, 17], 22, false, 1));
         queue.done(endpoints(0), true);
         // Nothing else waits; still it is not taken before there is a calm.
         assert_eq!((queue.has_next(false), queue.take(false)), (false, None));

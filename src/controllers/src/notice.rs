@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use std::time::Duration;
 
+use berth_api::DisruptionReason;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rustc_hash::FxHasher;
@@ -32,6 +33,8 @@ pub(crate) struct Notice {
     pub(crate) reason: &'static str,
     pub(crate) message: String,
     pub(crate) is_warning: bool,
+    /// What for, where a command is about to delete the object.
+    pub(crate) disrupted_for: Option<DisruptionReason>,
 }
 
 // === impl Notice ===
@@ -41,9 +44,19 @@ impl Notice {
     pub(crate) fn about(kind: Kind, metadata: &ObjectMeta, reason: &'static str, message: impl Into<String>) -> Self {
         let namespace = metadata.namespace.clone().unwrap_or_default();
         let object = NamedObject { kind, namespace, name: metadata.name.clone().unwrap_or_default() };
+        Self::of(object, metadata.uid.clone().unwrap_or_default(), reason, message)
+    }
+
+    /// A notice about the object of this name and UID.
+    pub(crate) fn of(
+        object: NamedObject,
+        uid: impl Into<String>,
+        reason: &'static str,
+        message: impl Into<String>,
+    ) -> Self {
         Self {
             object,
-            uid: metadata.uid.clone().unwrap_or_default(),
+            uid: uid.into(),
             reason,
             message: message.into(),
             is_warning: !matches!(
@@ -60,7 +73,13 @@ impl Notice {
                     | "DisruptionTerminating"
                     | "Unconsolidatable"
             ),
+            disrupted_for: None,
         }
+    }
+
+    /// The same of an object that a command is about to delete.
+    pub(crate) fn disrupted_for(self, reason: DisruptionReason) -> Self {
+        Self { disrupted_for: Some(reason), ..self }
     }
 }
 

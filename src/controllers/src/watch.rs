@@ -37,6 +37,8 @@ const AT_ONCE: Duration = Duration::from_secs(1);
 const STEADY: Duration = Duration::from_secs(60);
 /// The failure in a row that is warned about.
 const WARNED_AT: u32 = 2;
+/// What API servers give as the cause where they do not have a version yet.
+const FUTURE_VERSION: &str = "ResourceVersionTooLarge";
 
 /// How long to wait before a watch is taken up again that has failed so many times since it told something.
 fn delay(n_failures: u32, is_unknown: bool) -> Duration {
@@ -144,7 +146,7 @@ impl Stop {
     /// it yet.
     fn is_about_version(&self) -> bool {
         let is_future = matches!(self, Stop::Failed(kube::Error::Api(status))
-            if status.code == 504 && status.message.contains("Too large resource version"));
+            if status.details.iter().flat_map(|details| &details.causes).any(|cause| cause.reason == FUTURE_VERSION));
         self.has_code(410) || is_future
     }
 

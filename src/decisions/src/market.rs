@@ -128,6 +128,11 @@ impl<'a> Market<'a> {
         }
     }
 
+    /// Whether somebody waits for a place for whom no node was launched.
+    pub(crate) fn others_wait(&self) -> bool {
+        !self.nobody_waits
+    }
+
     /// How many searches were made.
     pub(crate) fn n_searched(&self) -> usize {
         self.n_searched

@@ -24,6 +24,8 @@ pub enum Outlook {
     Fits {
         /// How many pods move.
         pods: usize,
+        /// Whether others wait for a place, who may come to one of those first.
+        others_wait: bool,
     },
     /// Some need new nodes.
     Launches {
@@ -117,6 +119,7 @@ impl Decider {
             })
             .collect();
         let mut tally = Tally { plans: market.n_searched(), ..Tally::default() };
+        let others_wait = market.others_wait();
         drop(market);
         let scheduler = scheduler.pause();
         let Some(cluster) = state.last_cluster() else { return Ok(unknown()) };
@@ -133,7 +136,7 @@ impl Decider {
                 Found::Unknown => Outlook::Unknown,
                 Found::Fits { pods, .. } => {
                     tally.fits += 1;
-                    Outlook::Fits { pods }
+                    Outlook::Fits { pods, others_wait }
                 }
                 Found::NoPlace { pods, .. } => {
                     tally.by_bound += 1;

@@ -13,7 +13,7 @@ use crate::drift::drift;
 use crate::pdb::Limits;
 use crate::pods::{self, DisruptionCost, Protection};
 use crate::prices::{Price, Prices};
-use crate::reason::{Reason, reason};
+use crate::reason::{Cause, Reason, reason};
 use crate::rooms;
 use crate::slot_users::{SlotKind, slot_kind};
 
@@ -279,21 +279,22 @@ impl<'a> Facts<'a> {
 
     /// What keeps its pods where they are, in Karpenter's words, and how many of them.
     fn blocked_by_pods(&self, limits: &Limits<'_>) -> Vec<Reason> {
-        let mut of_pods: BTreeMap<String, usize> = BTreeMap::new();
+        let mut of_pods: BTreeMap<(String, Cause), usize> = BTreeMap::new();
         for pod in self.pods {
-            let protection = match pods::protection(pod, self.now) {
+            let annotation = match pods::protection(pod, self.now) {
                 Some(Protection::Annotation) => Some(format!("pod has {:?} annotation", labels::DO_NOT_DISRUPT)),
                 Some(Protection::Unreadable(found)) => Some(format!(
                     "pod has {:?} annotation: expected \"true\" or a time such as 1h, found {found:?}",
                     labels::DO_NOT_DISRUPT
                 )),
-                None => limits.refusal(pod),
+                None => None,
             };
-            if let Some(text) = protection {
-                *of_pods.entry(text).or_default() += 1;
+            let kept = annotation.map(|text| (text, Cause::Other)).or_else(|| limits.refusal(pod));
+            if let Some(kept) = kept {
+                *of_pods.entry(kept).or_default() += 1;
             }
         }
-        of_pods.into_iter().map(|(reason, count)| Reason { reason, count }).collect()
+        of_pods.into_iter().map(|((reason, cause), count)| Reason { reason, count, cause }).collect()
     }
 
     /// What keeps a node that may be removed once pods have left it alone.

@@ -48,7 +48,7 @@ pub use command::{Command, Disruption, Kept, Method, Places, Why};
 pub use drift::static_drift;
 pub use hash::{HASH_VERSION, rehash, template_hash};
 pub use pods::{DisruptionCost, check_do_not_disrupt};
-pub use reason::Reason;
+pub use reason::{Cause, Reason};
 pub use recheck::{Renewed, confirm, needs_all, renew};
 pub use removal::{Removal, removal};
 pub use replicas::surplus;

@@ -7,9 +7,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use crate::pods;
-
-/// How a reason begins and ends that a budget is used up now.
-pub(crate) const USED_UP: (&str, &str) = ("pdb ", " prevents pod evictions");
+use crate::reason::Cause;
 
 /// The PodDisruptionBudgets of a cluster.
 #[derive(Debug, Default)]
@@ -53,7 +51,7 @@ impl<'a> Limits<'a> {
 
     /// Why a pod cannot be evicted now; `None` where it can, or is not evicted at all. The API server evicts no pod of
     /// two budgets.
-    pub(crate) fn refusal(&self, pod: &PodRecord) -> Option<String> {
+    pub(crate) fn refusal(&self, pod: &PodRecord) -> Option<(String, Cause)> {
         if !pods::is_evicted(pod) {
             return None;
         }
@@ -63,9 +61,11 @@ impl<'a> Limits<'a> {
         match of_pod.as_slice() {
             [] => None,
             [limit] if limit.allowed > 0 || (limit.frees_unhealthy && !is_ready(pod)) => None,
-            [limit] => Some(format!("{}{namespace}/{}{}", USED_UP.0, limit.name, USED_UP.1)),
+            [limit] => Some((format!("pdb {namespace}/{} prevents pod evictions", limit.name), Cause::BudgetInUse)),
             [first, ..] => {
-                Some(format!("pdb {namespace}/{} and another select one pod, which cannot be evicted", first.name))
+                let text =
+                    format!("pdb {namespace}/{} and another select one pod, which cannot be evicted", first.name);
+                Some((text, Cause::Other))
             }
         }
     }
@@ -100,7 +100,7 @@ mod tests {
         (0..count).map(pod).collect()
     }
 
-    fn refusal(budgets: &[Value], pods: &[PodRecord]) -> Option<String> {
+    fn refusal(budgets: &[Value], pods: &[PodRecord]) -> Option<(String, Cause)> {
         let budgets: Vec<PodDisruptionBudget> =
             budgets.iter().map(|b| serde_json::from_value(b.clone()).unwrap()).collect();
         let all: Vec<&PodRecord> = pods.iter().collect();
@@ -124,14 +124,16 @@ mod tests {
     #[case::percent_rounds_up(json!({"minAvailable": "67%"}), Value::Null, false)]
     #[case::unreadable(json!({"minAvailable": "most"}), Value::Null, false)]
     fn a_budget_lets_pods_go_or_not(#[case] spec: Value, #[case] status: Value, #[case] goes: bool) {
-        let expected = (!goes).then(|| "pdb shop/web prevents pod evictions".to_owned());
+        let expected = (!goes).then(|| ("pdb shop/web prevents pod evictions".to_owned(), Cause::BudgetInUse));
         assert_eq!(refusal(&[budget("web", &spec, &status)], &pods(3)), expected);
     }
 
     #[test]
     fn a_pod_of_two_budgets_cannot_be_evicted() {
         let of = |name| budget(name, &json!({"maxUnavailable": 1}), &Value::Null);
-        assert!(refusal(&[of("a"), of("b")], &pods(3)).unwrap().contains("shop/a and another"));
+        let (text, cause) = refusal(&[of("a"), of("b")], &pods(3)).unwrap();
+        assert!(text.contains("shop/a and another"), "{text}");
+        assert_eq!(cause, Cause::Other, "it does not pass");
     }
 
     #[test]

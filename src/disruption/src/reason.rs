@@ -1,7 +1,5 @@
 //! Why something stays.
 
-use crate::pdb;
-
 /// Why something stays, and how many pods it is about (0: about none).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reason {
@@ -9,18 +7,31 @@ pub struct Reason {
     pub reason: String,
     /// How many pods.
     pub count: usize,
+    /// What it depends on.
+    pub cause: Cause,
 }
 
+/// What a reason depends on, as far as something is decided by that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cause {
+    /// A PodDisruptionBudget that is used up, which may be for a moment: other nodes may be drained just now.
+    BudgetInUse,
+    /// Anything else.
+    Other,
+}
+
+// === impl Reason ===
+
 impl Reason {
-    /// Whether a PodDisruptionBudget is used up, which may be for a moment: other nodes may be drained just now.
-    pub fn is_of_a_budget_in_use(&self) -> bool {
-        self.reason.starts_with(pdb::USED_UP.0) && self.reason.ends_with(pdb::USED_UP.1)
+    /// One that is about so many pods.
+    pub fn of_pods(text: impl Into<String>, count: usize) -> Self {
+        Reason { reason: text.into(), count, cause: Cause::Other }
     }
 }
 
 /// One that is about no pods.
 pub(crate) fn reason(text: impl Into<String>) -> Reason {
-    Reason { reason: text.into(), count: 0 }
+    Reason::of_pods(text, 0)
 }
 
 /// Budgets of a NodePool that let none of its nodes go now.

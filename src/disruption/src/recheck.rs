@@ -13,7 +13,7 @@ use crate::candidate::{Candidate, UNDECIDED};
 use crate::command::{Method, Places};
 use crate::play::{Played, play};
 use crate::prices::Prices;
-use crate::reason::Reason;
+use crate::reason::{Reason, reason};
 use crate::replicas::static_replacement;
 use crate::search::may_launch;
 use crate::simulate::{Baseline, Verdict, what_if};
@@ -90,7 +90,7 @@ pub fn renew(
         };
         if !method.is_drift() && !may_launch(replacement.launches.len(), options) {
             let text = format!("can't remove without creating {} nodes", replacement.launches.len());
-            return Ok(Err(vec![Reason { reason: text, count: 0 }]));
+            return Ok(Err(vec![reason(text)]));
         }
         if !method.is_drift()
             && let Err(reason) = worth(gone, &mut replacement, options, (prices, survey))
@@ -129,8 +129,8 @@ pub fn confirm(
         }
         let Some(mut played) = play((state, decider), gone, &[], &options.decisions, now)? else {
             let count = gone.iter().map(|candidate| candidate.n_evictions).sum();
-            let reason = "not all pods would find a place on nodes that are up".to_owned();
-            return Ok(Err(vec![Reason { reason, count }]));
+            let text = "not all pods would find a place on nodes that are up";
+            return Ok(Err(vec![Reason::of_pods(text, count)]));
         };
         let places = played.take_places();
         played.undo(state);
@@ -196,7 +196,7 @@ fn chosen<'s>(
     let mut of_pool: BTreeMap<&str, usize> = BTreeMap::new();
     for node in nodes {
         let Some(candidate) = survey.of_node(node) else {
-            reasons.push(Reason { reason: format!("node {} is gone", node.key.name), count: 0 });
+            reasons.push(reason(format!("node {} is gone", node.key.name)));
             continue;
         };
         reasons.extend(candidate.blocked_from(method).iter().cloned());
@@ -207,7 +207,7 @@ fn chosen<'s>(
         };
         if !is_as_it_was {
             let text = if method == Method::Emptiness { "pods came to it" } else { "it is not drifted any more" };
-            reasons.push(Reason { reason: text.to_owned(), count: candidate.n_evictions });
+            reasons.push(Reason::of_pods(text, candidate.n_evictions));
         }
         *of_pool.entry(&candidate.pool).or_default() += 1;
         gone.push(candidate);
@@ -218,9 +218,9 @@ fn chosen<'s>(
             Ok(budgets) if budgets.allowed(method.reason(), pool.nodes, now) >= count => {}
             Ok(_) => {
                 let text = format!("no budget of NodePool {name:?} lets {count} nodes go for this now");
-                reasons.push(Reason { reason: text, count: 0 });
+                reasons.push(reason(text));
             }
-            Err(error) => reasons.push(Reason { reason: format!("NodePool {name:?}: {error}"), count: 0 }),
+            Err(error) => reasons.push(reason(format!("NodePool {name:?}: {error}"))),
         }
     }
     if reasons.is_empty() { Ok(gone) } else { Err(reasons) }

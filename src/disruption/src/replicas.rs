@@ -10,7 +10,7 @@ use berth_state::{Key, Kind, ObjectRef, State, Time};
 use crate::Options;
 use crate::candidate::Candidate;
 use crate::prices::Prices;
-use crate::reason::Reason;
+use crate::reason::reason;
 use crate::simulate::{Replacement, Verdict};
 use crate::survey::Survey;
 
@@ -76,7 +76,7 @@ pub(crate) fn static_replacement(
     n_leaving: u32,
     now: Time,
 ) -> Result<Verdict, DecideError> {
-    let fails = |text: String| Ok(Verdict::Fails(vec![Reason { reason: text, count: 0 }]));
+    let fails = |text: String| Ok(Verdict::Fails(vec![reason(text)]));
     let wanted = state.get_as::<NodePool>("", &candidate.pool).and_then(|pool| pool.spec.replicas);
     let wanted = wanted.and_then(|wanted| usize::try_from(wanted).ok()).unwrap_or(0);
     let of_pool = survey.candidates.iter().filter(|other| other.pool == candidate.pool);

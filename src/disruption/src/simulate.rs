@@ -7,7 +7,7 @@ use berth_state::{Key, Kind, State, Time};
 
 use crate::candidate::Candidate;
 use crate::prices::{Price, Prices};
-use crate::reason::Reason;
+use crate::reason::{Reason, reason};
 
 /// What would be launched for the pods of nodes that are gone.
 #[derive(Debug, Clone, Default)]
@@ -112,14 +112,14 @@ pub(crate) fn what_if(
     let mut moved: BTreeSet<Key> = BTreeSet::new();
     for room in gone.iter().flat_map(|candidate| &candidate.held) {
         if let Err(error) = fork.unhold(room) {
-            return Ok(Verdict::Fails(vec![Reason { reason: error.to_string(), count: 0 }]));
+            return Ok(Verdict::Fails(vec![reason(error.to_string())]));
         }
         moved.insert(room.key.clone());
     }
     for candidate in gone {
         match fork.remove_node(&candidate.node, now) {
             Ok(pods) => moved.extend(pods.into_iter().map(|pod| pod.key)),
-            Err(error) => return Ok(Verdict::Fails(vec![Reason { reason: error.to_string(), count: 0 }])),
+            Err(error) => return Ok(Verdict::Fails(vec![reason(error.to_string())])),
         }
     }
     let mut decision = decider.decide(fork.state(), options, now)?;
@@ -138,16 +138,16 @@ pub(crate) fn what_if(
     }
     if !without_place.is_empty() {
         let reasons = without_place.into_iter();
-        return Ok(Verdict::Fails(reasons.map(|(reason, count)| Reason { reason, count }).collect()));
+        return Ok(Verdict::Fails(reasons.map(|(reason, count)| Reason::of_pods(reason, count)).collect()));
     }
     let n_refused = n_refused(&decision);
     if n_refused > baseline.n_refused {
         let count = n_refused - baseline.n_refused;
-        return Ok(Verdict::Fails(vec![Reason { reason: "other pods would find no place".to_owned(), count }]));
+        return Ok(Verdict::Fails(vec![Reason::of_pods("other pods would find no place", count)]));
     }
     if decision.evictions.len() > baseline.n_evictions {
         let count = decision.evictions.len() - baseline.n_evictions;
-        return Ok(Verdict::Fails(vec![Reason { reason: "other pods would have to give way".to_owned(), count }]));
+        return Ok(Verdict::Fails(vec![Reason::of_pods("other pods would have to give way", count)]));
     }
     let all = price_of(&decision, prices);
     let price = Price { marginal: all.marginal - baseline.price.marginal, list: all.list - baseline.price.list };

@@ -11,7 +11,7 @@ use crate::Options;
 use crate::candidate::Candidate;
 use crate::pods::disrupted;
 use crate::prices::{Price, Prices};
-use crate::reason::Reason;
+use crate::reason::{Reason, reason};
 use crate::simulate::{self, Baseline, Replacement, what_if};
 use crate::survey::Survey;
 use crate::worth::{SAVES_NOTHING, below, below_on_slots, cost_of, takes_any_launch, worth};
@@ -32,7 +32,8 @@ pub enum Verdict {
     },
     /// It would not pay, or its pods would have no place.
     Stays(Vec<Reason>),
-    /// Only a whole what-if can tell: pods of it are bound to others, or the plans that may be made are used up.
+    /// Only a whole what-if can tell: pods of it are bound to others, others wait for a place, or the plans that may be made are
+    /// used up.
     Unknown,
 }
 
@@ -84,8 +85,7 @@ pub fn what_if_of(state: &mut State, node: &ObjectRef, options: &Options, now: T
     let prices = Prices::of(state.cluster(now));
     let survey = Survey::of(state, &prices, &options, now);
     let Some(candidate) = survey.of_node(node) else {
-        let reason = Reason { reason: "no node of a NodePool has this name".to_owned(), count: 0 };
-        return Ok(Verdict::Blocked(vec![reason]));
+        return Ok(Verdict::Blocked(vec![reason("no node of a NodePool has this name")]));
     };
     let kept = kept(candidate);
     if !kept.is_empty() {
@@ -151,7 +151,13 @@ pub(crate) fn forecasts(
             Outlook::NoPlace { pods } => {
                 stays("not all pods would schedule: no other node has room, and none could be launched", pods)
             }
-            Outlook::Fits { .. } => judged(candidate, Replacement::default(), options, (prices, survey)),
+            Outlook::Fits { others_wait, .. } => {
+                match judged(candidate, Replacement::default(), options, (prices, survey)) {
+                    // They may come first to where its pods would go.
+                    Verdict::Pays { .. } if others_wait => Verdict::Unknown,
+                    verdict => verdict,
+                }
+            }
             Outlook::Cheaper { nodes, .. } => {
                 let price = Price { marginal: nodes.price, list: nodes.price };
                 let replacement = Replacement { n_more: nodes.count as usize, price, ..Replacement::default() };
@@ -178,7 +184,7 @@ pub(crate) fn forecasts(
 }
 
 fn stays(reason: &str, count: usize) -> Verdict {
-    Verdict::Stays(vec![Reason { reason: reason.to_owned(), count }])
+    Verdict::Stays(vec![Reason::of_pods(reason, count)])
 }
 
 /// Whether it pays to replace a node so.

@@ -30,10 +30,6 @@ pub(crate) struct Worth {
     pub(crate) cost: DisruptionCost,
 }
 
-fn refusal(text: impl Into<String>, count: usize) -> Reason {
-    Reason { reason: text.into(), count }
-}
-
 /// What it is worth to replace the nodes so, which narrows what the replacements may be launched as. Where it is not
 /// worth it, why.
 pub(crate) fn worth(
@@ -58,7 +54,7 @@ pub(crate) fn worth(
         && list_savings > Money::ZERO
         && !gone.iter().any(|candidate| survey.wants_slot_of(candidate, options))
     {
-        return Err(refusal(SAVES_NOTHING, n_pods));
+        return Err(Reason::of_pods(SAVES_NOTHING, n_pods));
     }
     let on_nodes = saved_on_nodes(gone.len(), replacement.n_more, options);
     let saved = if is_among_slots { list_savings } else { savings + on_nodes };
@@ -68,12 +64,12 @@ pub(crate) fn worth(
         } else {
             "can't replace with a cheaper node"
         };
-        return Err(refusal(text, n_pods));
+        return Err(Reason::of_pods(text, n_pods));
     }
     let net = saved - disrupted;
     if net <= Money::ZERO {
         let text = format!("saves ${saved:.4}/h, and disrupting it is priced at ${disrupted:.4}/h");
-        return Err(refusal(text, n_pods));
+        return Err(Reason::of_pods(text, n_pods));
     }
     let onto_spot = |launch: &Launch| launch.offering.capacity_type == labels::SPOT;
     // A node that costs nothing beside them is no reason to launch spot.
@@ -81,7 +77,7 @@ pub(crate) fn worth(
     let mut paid = gone.iter().filter(is_paid);
     if paid.all(|candidate| candidate.capacity_type == labels::SPOT) && replacement.launches.iter().any(onto_spot) {
         if !options.spot_to_spot {
-            return Err(refusal(
+            return Err(Reason::of_pods(
                 "SpotToSpotConsolidation is disabled, can't replace a spot node with a spot node",
                 n_pods,
             ));
@@ -95,7 +91,7 @@ pub(crate) fn worth(
         let text = format!(
             "NodePool {pool:?} is Balanced: the share of its cost that is saved is too small for the disruption"
         );
-        return Err(refusal(text, n_pods));
+        return Err(Reason::of_pods(text, n_pods));
     }
     Ok(Worth { net, savings, list_savings, cost })
 }
@@ -160,7 +156,7 @@ fn spare(gone: &[&Candidate], replacement: &mut Replacement, prices: &Prices, n_
                 "SpotToSpotConsolidation requires {SPOT_TYPES} cheaper instance type options than the current candidate to \
                  consolidate, got {found}"
             );
-            return Err(refusal(text, n_pods));
+            return Err(Reason::of_pods(text, n_pods));
         }
         launch.instance_types.truncate(SPOT_TYPES);
     }

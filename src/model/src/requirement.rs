@@ -117,11 +117,6 @@ impl Requirement {
         if self.complement { !self.must_exist } else { self.values.is_empty() && self.at_least.is_none() }
     }
 
-    /// Whether only an absent label satisfies the requirement.
-    pub fn is_does_not_exist(&self) -> bool {
-        !self.complement && self.values.is_empty()
-    }
-
     /// The finite set of allowed values, if it is finite.
     pub fn finite_values(&self) -> Option<&[Sym]> {
         (!self.complement).then_some(&self.values[..])

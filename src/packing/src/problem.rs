@@ -79,19 +79,6 @@ impl Problem {
         sizes.chain(self.bins.iter().map(|bin| bin.room.len())).max().unwrap_or(0)
     }
 
-    /// Items that are not packed by `plan`.
-    pub fn left_by(&self, plan: &[(Pattern, u32)]) -> Vec<u32> {
-        let mut left: Vec<u32> = self.items.iter().map(|item| item.count).collect();
-        for (pattern, bins) in plan {
-            for &(item, each) in &pattern.items {
-                if let Some(left) = left.get_mut(item as usize) {
-                    *left = left.saturating_sub(each.saturating_mul(*bins));
-                }
-            }
-        }
-        left
-    }
-
     /// What `plan` costs, biases aside.
     pub fn cost_of(&self, plan: &[(Pattern, u32)]) -> f64 {
         let cost = |pattern: &Pattern| self.bins.get(pattern.bin as usize).map_or(0.0, |bin| bin.cost);

@@ -9,6 +9,7 @@ use berth_model::{
     Cluster, InstanceType, Money, NodePool, PodSpec, Requirement, Requirements, ResourceId, Resources, SpecId, Sym,
 };
 use berth_provisioning::{Refusal, Solution, nearest_room};
+use berth_scheduling::reasons;
 
 use crate::pool_hints::PoolHints;
 use crate::{FeatureGates, decimal};
@@ -49,7 +50,7 @@ pub(crate) fn add(solution: &mut Solution, specs: &[Option<SpecId>], cluster: &C
         let spec = spec.and_then(|spec| cluster.spec(spec));
         if let Some(node) = spec.and_then(|spec| only_node(spec, cluster)) {
             // No new node is that one, so what NodePools say says nothing.
-            left.reasons.retain(|refusal| !refusal.reason.starts_with("NodePool "));
+            left.reasons.retain(|refusal| reasons::said_by_pool(&refusal.reason).is_none());
             let reason = format!("only node {} may take it", cluster.symbols.text(node));
             left.reasons.push(Refusal { reason, count: 0 });
         }
@@ -90,7 +91,7 @@ impl Limits {
             }
             let pool_name = cluster.symbols.text(pool.name);
             let mut add = |resource: &str, limit: String, used: String| {
-                let reason = format!("NodePool {pool_name}: limits.{resource} would be exceeded");
+                let reason = reasons::of_pool(pool_name, &reasons::limit(resource));
                 let says = format!("limits.{resource} of NodePool {pool_name} is {limit}, of which {used} {TAKEN}");
                 limits.insert(reason, says);
             };

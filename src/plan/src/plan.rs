@@ -61,16 +61,9 @@ pub struct Plan {
     timings: Timings,
 }
 
-/// Plans files: those of `inputs`, streamed, with the catalogue in a file or else the fake provider's.
-///
-/// # Errors
-/// The first input that cannot be used.
-pub fn plan_inputs(inputs: &[Input], catalogue: Option<&Path>, options: &Options) -> Result<Plan, PlanError> {
-    plan_change(inputs, &[], catalogue, options)
-}
-
-/// Plans files as [`plan_inputs`] does, and what `changes` do: objects of the same kind, namespace and name take the place
-/// of those in `inputs`, others are added. The plan is the one with the changes; without any it has nothing to compare.
+/// Plans files: those of `inputs`, streamed, with the catalogue in a file or else the fake provider's; and what `changes` do:
+/// objects of the same kind, namespace and name take the place of those in `inputs`, others are added. The plan is the one with
+/// the changes; without any it has nothing to compare.
 ///
 /// # Errors
 /// The first input that cannot be used.
@@ -89,7 +82,7 @@ pub fn plan_change(
     Ok(plan)
 }
 
-/// Plans inputs as [`plan_inputs`] does, with a catalogue that was read already.
+/// Plans inputs as [`plan_change`] does without changes, with a catalogue that was read already.
 ///
 /// # Errors
 /// The first input that cannot be used.

@@ -5,12 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use berth_manifests::nearest;
 use berth_model::{Cluster, ColumnTable, NodePool, Requirement, Requirements, Sym};
 use berth_quantity::Operator;
+use berth_scheduling::reasons::{NO_TYPE, said_by_pool};
 
 use crate::FeatureGates;
 use crate::hints::{NO_RESERVED, listed};
-
-/// How a NodePool is refused of which no instance type can be launched.
-pub(crate) const NO_TYPE: &str = "no instance type meets its requirements";
 
 /// By name of a NodePool that nothing can be launched from: why.
 pub(crate) struct PoolHints<'a> {
@@ -26,8 +24,8 @@ impl<'a> PoolHints<'a> {
 
     /// What explains a reason such as `NodePool web: no instance type meets its requirements`; `None` for other reasons.
     pub(crate) fn of_reason(&mut self, reason: &str) -> Option<String> {
-        let name = reason.strip_prefix("NodePool ")?.strip_suffix(NO_TYPE)?.strip_suffix(": ")?;
-        self.of_pool(name)
+        let (name, why) = said_by_pool(reason)?;
+        if why == NO_TYPE { self.of_pool(name) } else { None }
     }
 
     /// Why nothing can be launched from the NodePool of this name.

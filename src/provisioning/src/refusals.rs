@@ -75,13 +75,13 @@ impl World<'_> {
             let mut of_pool: Vec<Refusal> = self
                 .pool_reasons(&prepared, pool)
                 .into_iter()
-                .map(|(reason, count)| Refusal { reason: format!("NodePool {name}: {reason}"), count })
+                .map(|(reason, count)| Refusal { reason: reasons::of_pool(name, &reason), count })
                 .collect();
             of_pool.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.reason.cmp(&b.reason)));
             out.extend(of_pool);
         }
         if out.is_empty() {
-            out.push(Refusal { reason: "no nodes available to schedule pods".to_owned(), count: 0 });
+            out.push(Refusal { reason: reasons::NO_NODES.to_owned(), count: 0 });
         }
         out
     }
@@ -128,7 +128,7 @@ impl World<'_> {
             return vec![(refusal.clone(), n_types)];
         }
         if types.is_empty() {
-            return vec![("no instance type meets its requirements".to_owned(), 0)];
+            return vec![(reasons::NO_TYPE.to_owned(), 0)];
         }
         if let Some(reason) = reasons::pool_taint(self.tables.cluster, definition, &prepared.demand) {
             return vec![(reason, n_types)];
@@ -200,7 +200,7 @@ impl World<'_> {
         if waived != Some(Waived::Limits)
             && let Some(limit) = self.exceeded_limit(pool, at)
         {
-            return Some((3, format!("limits.{limit} would be exceeded")));
+            return Some((3, reasons::limit(&limit)));
         }
         if let Some(reason) = self.exceeded_share(prepared.demand.class, pool, at) {
             return Some((3, reason));

@@ -117,11 +117,6 @@ impl Quantity {
         div_ceil(self.nanos, NANOS_PER_MILLI)
     }
 
-    /// Thousandths of a unit, rounded towards negative infinity; `None` beyond `i64`.
-    pub fn milli_floor(self) -> Option<i64> {
-        i64::try_from(self.nanos.div_euclid(NANOS_PER_MILLI)).ok()
-    }
-
     /// Whole units, rounded towards positive infinity; `None` beyond `i64`.
     ///
     /// For amounts of zero and more this is apimachinery's `Value`.

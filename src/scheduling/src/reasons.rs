@@ -19,6 +19,10 @@ pub const AFFINITY: &str = "node(s) didn't match Pod's node affinity/selector";
 pub const AFFINITY_OF_TYPES: &str = "didn't match Pod's node affinity/selector";
 /// A NodePool's minValues, of instance types.
 pub const MIN_VALUES: &str = "minValues requirement is not met";
+/// Of a NodePool that nothing can be launched from, whoever asks.
+pub const NO_TYPE: &str = "no instance type meets its requirements";
+/// There is neither a node nor a NodePool.
+pub const NO_NODES: &str = "no nodes available to schedule pods";
 /// VolumeBinding.
 pub const VOLUME_TOPOLOGY: &str = "node(s) didn't match PersistentVolume's node affinity";
 
@@ -96,6 +100,21 @@ pub fn topology(constraints: &[Constraint]) -> &'static str {
         Some(Constraint::Affinity { .. }) => POD_AFFINITY,
         Some(Constraint::AntiAffinity { .. }) => POD_ANTI_AFFINITY,
     }
+}
+
+/// A limit of a NodePool that one more node would exceed.
+pub fn limit(resource: &str) -> String {
+    format!("limits.{resource} would be exceeded")
+}
+
+/// A reason as a NodePool's, beside those of nodes.
+pub fn of_pool(pool: &str, reason: &str) -> String {
+    format!("NodePool {pool}: {reason}")
+}
+
+/// The NodePool that a reason is of, and what it says: [`of_pool`] the other way round.
+pub fn said_by_pool(reason: &str) -> Option<(&str, &str)> {
+    reason.strip_prefix("NodePool ")?.split_once(": ")
 }
 
 /// A finite supply of which nothing is left.

@@ -14,14 +14,6 @@ pub const RESERVATION_RESIZE_ALLOCATABLE: &str = "scheduling.koordinator.sh/rese
 pub const RESERVATION_OWNERS: &str = "scheduling.koordinator.sh/reservation-owners";
 /// Annotation on a pod in operating mode Reservation: who draws from it now.
 pub const RESERVATION_CURRENT_OWNER: &str = "scheduling.koordinator.sh/reservation-current-owner";
-/// Annotation that marks the stand-in pod of a Reservation; users may not set it.
-pub const RESERVE_POD: &str = "scheduling.koordinator.sh/reserve-pod";
-/// Annotation on a stand-in pod: the name of its Reservation.
-pub const RESERVATION_NAME: &str = "scheduling.koordinator.sh/reservation-name";
-/// Annotation on a stand-in pod: the node that its Reservation is pinned to.
-pub const RESERVATION_NODE: &str = "scheduling.koordinator.sh/reservation-node";
-/// Annotation on a stand-in pod: its Reservation pre-allocates.
-pub const IS_PRE_ALLOCATION: &str = "scheduling.koordinator.sh/is-pre-allocation";
 /// Annotation on a node, resources kept from pods; on a Reservation, the part of it kept from its owners.
 pub const NODE_RESERVATION: &str = "node.koordinator.sh/reservation";
 /// Annotation on a pod: its rank among candidates for pre-allocation, highest first.
@@ -37,8 +29,6 @@ pub const RESERVATION_ORDER: &str = "scheduling.koordinator.sh/reservation-order
 pub const OPERATING_MODE: &str = "scheduling.koordinator.sh/operating-mode";
 /// The value of [`OPERATING_MODE`] for pods that hold room for others.
 pub const OPERATING_MODE_RESERVATION: &str = "Reservation";
-/// Label on a pod: it may not be preempted.
-pub const DISABLE_PREEMPTIBLE: &str = "scheduling.koordinator.sh/disable-preemptible";
 /// Label on a pod or Reservation: its priority where the pod spec has none.
 pub const PRIORITY: &str = "koordinator.sh/priority";
 /// Label on a pod: Reservations in mode Cluster may be bound to it.

@@ -65,14 +65,6 @@ pub const NODEPOOL_HASH: &str = "karpenter.sh/nodepool-hash";
 pub const NODEPOOL_HASH_VERSION: &str = "karpenter.sh/nodepool-hash-version";
 /// When a NodeClaim's termination grace period ends, RFC 3339.
 pub const TERMINATION_TIMESTAMP: &str = "karpenter.sh/nodeclaim-termination-timestamp";
-/// Whether `minValues` were lowered for a NodeClaim.
-pub const MIN_VALUES_RELAXED: &str = "karpenter.sh/nodeclaim-min-values-relaxed";
-/// DRA drivers whose devices pods of a NodeClaim were given, separated by commas.
-pub const REQUESTED_DRA_DRIVERS: &str = "karpenter.sh/requested-dra-drivers";
-/// Whether a NodeOverlay changed the price of a NodeClaim's instance type.
-pub const PRICE_OVERLAY_APPLIED: &str = "karpenter.sh/price-overlay-applied";
-/// Whether a NodeOverlay changed the capacity of a NodeClaim's instance type.
-pub const CAPACITY_OVERLAY_APPLIED: &str = "karpenter.sh/capacity-overlay-applied";
 
 /// The key of the NoSchedule taint on nodes that are being disrupted.
 pub const DISRUPTED_TAINT: &str = "karpenter.sh/disrupted";

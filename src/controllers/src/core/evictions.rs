@@ -65,7 +65,7 @@ impl Core {
         let (Job::Evict(pod), Op::Evict) = (job, op) else { return };
         let uid = self.view.pods.uid(pod).unwrap_or_default().to_owned();
         let object = NamedObject::namespaced(Kind::Pod, pod.namespace.clone(), pod.name.clone());
-        let notice = Notice { object, uid, reason: "FailedDraining", message: message.to_owned(), is_warning: true };
+        let notice = Notice::of(object, uid, "FailedDraining", message);
         self.tell(notice, now);
         if self.queue.failures(job) > 6 {
             self.queue.cap_failures(job, LONGEST_DELAY);

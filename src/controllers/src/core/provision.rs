@@ -7,6 +7,7 @@ use std::time::Duration;
 use berth_api::{NodeClaim, NodeClaimSpec, NodePool, PlannedFor, PlannedOffering, ResourceRequirements, labels};
 use berth_decisions::{Decision, Launch};
 use berth_model::Money;
+use berth_scheduling::reasons::of_pool;
 use berth_state::{ObjectRef, Patch};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
@@ -136,10 +137,7 @@ impl Core {
             let key =
                 NamedObject { kind, namespace: object.key.namespace.to_string(), name: object.key.name.to_string() };
             let message = format!("Pod should schedule on: nodeclaim/{name}");
-            self.tell(
-                Notice { object: key, uid: uid.to_owned(), reason: "Nominated", message, is_warning: false },
-                now,
-            );
+            self.tell(Notice::of(key, uid, "Nominated", message), now);
         }
         true
     }
@@ -233,13 +231,13 @@ impl Core {
             berth_state::Kind::Pod => self.explain_pod(object, &message, now),
             _ => self.explain_reservation(object, &message, now),
         }
-        self.tell(Notice { object: key, uid, reason: "LaunchBackoff", message, is_warning: true }, now);
+        self.tell(Notice::of(key, uid, "LaunchBackoff", message), now);
         true
     }
 
     /// Says of who waits for a node that is not launched now why that is.
     fn explain_put_off(&mut self, waiting: &[&ObjectRef], pool: &ObjectRef, why: &str, now: Timestamp) {
-        let reason = format!("NodePool {}: {why}", pool.key.name);
+        let reason = of_pool(&pool.key.name, why);
         let message = why_unschedulable(self.n_nodes(), &[(reason, 0)], true);
         for object in waiting {
             // What comes up for it already says nothing.

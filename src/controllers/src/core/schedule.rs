@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use berth_api::labels;
 use berth_decisions::{Binding, Decision, Nomination, Refusal};
+use berth_scheduling::reasons::{NO_NODES, NO_TYPE, of_pool, said_by_pool};
 use berth_scheduling::reservation::counts_reservations;
 use berth_state::{ObjectRef, Patch};
 use jiff::Timestamp;
@@ -21,8 +22,6 @@ use crate::notice::Notice;
 use crate::view::PodName;
 use crate::write::{Op, Outcome, Write};
 
-/// How it ends what a NodePool says that has no instance type at all.
-const NO_TYPE: &str = ": no instance type meets its requirements";
 /// The first and the longest delay after a pod could not be bound.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
@@ -257,9 +256,10 @@ impl Core {
     fn blaming_classes(&self, reasons: &[(String, u32)]) -> Vec<(String, u32)> {
         let mut reasons = reasons.to_vec();
         for (reason, _) in &mut reasons {
-            let pool = reason.strip_prefix("NodePool ").and_then(|rest| rest.strip_suffix(NO_TYPE));
-            if let Some((pool, why)) = pool.and_then(|pool| Some((pool, self.blamed_class(pool)?))) {
-                *reason = format!("NodePool {pool}: {why}");
+            if let Some((pool, NO_TYPE)) = said_by_pool(reason)
+                && let Some(why) = self.blamed_class(pool)
+            {
+                *reason = of_pool(pool, &why);
             }
         }
         reasons
@@ -328,8 +328,6 @@ impl Core {
     }
 }
 
-/// What is said where there is no node to compare a pod with.
-const NO_NODES: &str = "no nodes available to schedule pods";
 /// What nodes say that are on their way out.
 const BEING_REMOVED: &str = "node(s) are being removed";
 /// What nodes say that a command is about to remove, as kube-scheduler does.
@@ -353,7 +351,7 @@ fn counting_all<const N: usize>(mut reasons: Vec<(String, u32)>, others: [(&str,
 
 /// Reasons in kube-scheduler's form, and after them what NodePools say of a new node, counted in instance types.
 pub(super) fn why_unschedulable(n_nodes: usize, reasons: &[(String, u32)], has_pools: bool) -> String {
-    let (pools, nodes): (Vec<_>, Vec<_>) = reasons.iter().partition(|(reason, _)| reason.starts_with("NodePool "));
+    let (pools, nodes): (Vec<_>, Vec<_>) = reasons.iter().partition(|(reason, _)| said_by_pool(reason).is_some());
     let in_words = |reasons: Vec<String>| reasons.join(", ");
     let nodes = in_words(
         nodes

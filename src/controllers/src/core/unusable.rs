@@ -46,7 +46,7 @@ impl Core {
             self.say_unscheduled(&reference, SCHEDULER_ERROR, &message, now);
         }
         let object = NamedObject { kind, namespace, name };
-        self.tell(Notice { object, uid, reason: UNUSABLE, message, is_warning: true }, now);
+        self.tell(Notice::of(object, uid, UNUSABLE, message), now);
     }
 
     /// Whether a pod has scheduling gates: the API server says so in its status.

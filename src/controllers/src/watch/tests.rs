@@ -258,7 +258,8 @@ async fn a_server_that_is_set_back_is_noticed_where_its_watch_is_refused_as_of_t
         0 => (200, json!({"metadata": {"resourceVersion": "9"}, "items": []})),
         _ if query.contains("watch=") => {
             let mut refusal = refusal(504);
-            refusal.1["message"] = json!("Timeout: Too large resource version: 9, current: 5");
+            refusal.1["details"] =
+                json!({"causes": [{"reason": "ResourceVersionTooLarge", "message": "9 is too large"}]});
             refusal
         }
         _ => page(&["a"], ""),

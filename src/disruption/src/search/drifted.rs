@@ -9,7 +9,7 @@ use jiff::SignedDuration;
 use super::Search;
 use crate::candidate::Candidate;
 use crate::command::Method;
-use crate::reason::Reason;
+use crate::reason::{Reason, reason};
 use crate::replicas::static_replacement;
 use crate::simulate::{Replacement, Verdict};
 
@@ -187,5 +187,5 @@ impl Search<'_> {
 
 fn waits_for_slot(candidate: &Candidate) -> Reason {
     let id = candidate.reservation.as_deref().unwrap_or_default();
-    Reason { reason: format!("waits for a slot of {id} that a node before it leaves"), count: 0 }
+    reason(format!("waits for a slot of {id} that a node before it leaves"))
 }

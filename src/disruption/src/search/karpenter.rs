@@ -14,7 +14,7 @@ use super::Search;
 use crate::Options;
 use crate::candidate::Candidate;
 use crate::command::Method;
-use crate::reason::Reason;
+use crate::reason::{Reason, reason};
 use crate::simulate::{Replacement, Verdict};
 use crate::worth::worth;
 
@@ -113,7 +113,7 @@ impl Search<'_> {
             Verdict::Fits(replacement) => replacement,
             Verdict::Fails(reasons) => return Err(reasons),
         };
-        let refusal = |text: String| vec![Reason { reason: text, count: 0 }];
+        let refusal = |text: String| vec![reason(text)];
         if replacement.launches.len() > MOST_LAUNCHES {
             return Err(refusal(format!("can't remove without creating {} nodes", replacement.launches.len())));
         }

@@ -23,7 +23,7 @@ use crate::play::{Played, play, replacement_name};
 use crate::pods::{DisruptionCost, disrupted};
 use crate::prices::{Price, Prices};
 use crate::program::lower_bound;
-use crate::reason::{Reason, no_budget, unreadable_budgets};
+use crate::reason::{Reason, no_budget, reason, unreadable_budgets};
 use crate::simulate::{Baseline, Replacement, Verdict, by_name, what_if};
 use crate::survey::Survey;
 use crate::verdict::{self, forecasts};
@@ -259,7 +259,7 @@ impl<'s> Search<'s> {
         }
         if reasons.is_empty() {
             let text = format!("not considered: {} what-ifs were asked before", self.what_ifs);
-            reasons.push(Reason { reason: text, count: 0 });
+            reasons.push(reason(text));
         }
         reasons
     }
@@ -334,8 +334,8 @@ impl<'s> Search<'s> {
             if self.is_needless(&together)? {
                 needless.push(candidate);
             } else {
-                let text = "pods that wait for a place would need another node".to_owned();
-                self.stays(&candidate, vec![Reason { reason: text, count: 0 }]);
+                let text = "pods that wait for a place would need another node";
+                self.stays(&candidate, vec![reason(text)]);
             }
         }
         Ok(needless)
@@ -401,7 +401,7 @@ impl<'s> Search<'s> {
                     if let Err(reason) = worth(&gone, &mut replacement, self.options, (&self.prices, &self.survey)) {
                         vec![reason]
                     } else if is_free(candidate) && !self.frees_slot(candidate, &replacement) {
-                        vec![Reason { reason: SAVES_NOTHING.to_owned(), count: candidate.n_evictions }]
+                        vec![Reason::of_pods(SAVES_NOTHING, candidate.n_evictions)]
                     } else {
                         has_found |= self.carry_out(Method::SingleNodeConsolidation, &gone, &replacement)?;
                         continue;
@@ -525,9 +525,9 @@ impl<'s> Search<'s> {
                 self.moves.clear();
             }
             let Some(mut played) = played? else {
-                let text = "its pods would not all find the places that were planned for them".to_owned();
+                let text = "its pods would not all find the places that were planned for them";
                 for candidate in gone {
-                    self.stays(candidate, vec![Reason { reason: text.clone(), count: 0 }]);
+                    self.stays(candidate, vec![reason(text)]);
                 }
                 return Ok(false);
             };

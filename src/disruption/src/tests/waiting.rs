@@ -60,3 +60,71 @@ fn a_node_stays_whose_pods_others_would_take_the_place_of() {
         assert_eq!(disruption.commands.len(), usize::from(goes), "{disruption:#?}");
     }
 }
+
+/// One of an app that shares no domain of a topology key with any other of these, made so many minutes after eight.
+fn apart(name: &str, node: &str, (app, key): (&str, &str), minute: usize) -> Object {
+    let spec = json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+        {"topologyKey": key, "labelSelector": {"matchLabels": {"like": "x"}}}]}}});
+    let Object::Pod(mut pod) = replica(name, node, minute, &spec) else { panic!("a Pod") };
+    let labels = [("app", app), ("like", "x")].map(|(key, value)| (key.to_owned(), value.to_owned()));
+    std::sync::Arc::make_mut(&mut pod).metadata.labels = Some(labels.into());
+    Object::from(pod)
+}
+
+/// A huge node with one pod, beside one of an app that waits for a node since before. The limit leaves room for a small one.
+fn huge_beside(app: &str) -> Disruption {
+    let host = "kubernetes.io/hostname";
+    let runs = apart("runs", "a", ("web", host), 30);
+    let waits = apart("waits", "", (app, host), 0);
+    disrupted(&[limited(), node("a", "huge", "on-demand"), runs, waits], &[], &Options::default())
+}
+
+#[test]
+fn a_node_makes_way_for_a_cheaper_one_though_alike_pods_wait_for_good() {
+    let disruption = huge_beside("web");
+    assert_eq!(lines(&disruption), ["0 SingleNodeConsolidation a > small on-demand $1.4000"], "{disruption:#?}");
+    let (_, launch) = &disruption.commands[0].replacements[0];
+    let pods: Vec<&str> = launch.pods.iter().map(|pod| &*pod.key.name).collect();
+    assert_eq!(pods, ["runs"], "not for one that waits");
+}
+
+#[test]
+fn a_node_does_not_make_way_for_a_cheaper_one_that_others_would_take() {
+    let disruption = huge_beside("other");
+    assert_eq!(lines(&disruption), Vec::<String>::new(), "{disruption:#?}");
+    assert!(reasons(&disruption, "a")[0].0.starts_with("not all pods would schedule"), "{disruption:#?}");
+}
+
+/// Limits count the node that would go, too.
+#[test]
+fn a_limit_that_a_node_itself_reaches_does_not_keep_a_cheaper_one_away() {
+    let objects = [limited(), node("a", "huge", "on-demand"), replica("runs", "a", 0, &json!({}))];
+    let disruption = disrupted(&objects, &[], &Options::default());
+    assert_eq!(lines(&disruption), ["0 SingleNodeConsolidation a > small on-demand $1.4000"], "{disruption:#?}");
+}
+
+/// Who waits is kept off by the pod that would move. The regression: a node whose pods fit another was said to pay, whoever
+/// would come there first.
+#[rstest]
+#[case::alike("web", true)]
+#[case::others("other", false)]
+fn a_node_goes_only_where_its_pods_come_to_the_room_and_not_others(#[case] app: &str, #[case] goes: bool) {
+    let os = "kubernetes.io/os";
+    let objects = [
+        limited(),
+        node("a", "small", "on-demand"),
+        node("b", "medium", "on-demand"),
+        pod("stays", "b", "1500m", &json!({"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": "true"}}})),
+        apart("runs", "a", ("web", os), 30),
+        apart("waits", "", (app, os), 0),
+    ];
+    let disruption = disrupted(&objects, &[], &Options::default());
+    let expected: &[&str] = if goes { &["0 SingleNodeConsolidation a >  $0.2000"] } else { &[] };
+    assert_eq!(lines(&disruption), expected, "{disruption:#?}");
+    let mut state = state_of(&objects, &[]);
+    let told = verdicts(&mut state, &mut berth_decisions::Decider::new(), &Options::default(), now()).unwrap();
+    for (node, told) in &told.nodes {
+        let full = what_if_of(&mut state, node, &Options::default(), now()).unwrap();
+        assert!(matches!(told, Verdict::Unknown) || *told == full, "{node}: {told:?}, {full:?}");
+    }
+}

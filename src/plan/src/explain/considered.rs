@@ -8,11 +8,12 @@ use berth_model::{
     Toleration, TolerationOperator, Universe, Volumes,
 };
 use berth_provisioning::{Considered, Options, consider, launchable};
+use berth_scheduling::reasons::NO_TYPE;
 use berth_scheduling::{Scheduler, Verdict};
 
 use super::{Admitting, Change, Explanation, NodesSay, Obstacle, PoolSays};
 use crate::outcome::Outcome;
-use crate::pool_hints::{NO_TYPE, PoolHints};
+use crate::pool_hints::PoolHints;
 use crate::{FeatureGates, decimal};
 
 /// Names that a reason or a change lists.

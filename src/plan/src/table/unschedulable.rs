@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use berth_model::MemberKind;
+use berth_scheduling::reasons::said_by_pool;
 use berth_scheduling::reservation::counts_reservations;
 
 use super::RowLimit;
@@ -54,7 +55,7 @@ pub(super) fn write<W: Write>(
 /// a name) the object itself. A count of 0 is about the object, or about a NodePool as a whole.
 pub(crate) fn by_subject(reasons: &[(&str, u32)], n_nodes: u64) -> Vec<(String, Vec<(String, u32)>)> {
     let subject = |reason: &str| {
-        let (pool, rest) = reason.strip_prefix("NodePool ")?.split_once(": ")?;
+        let (pool, rest) = said_by_pool(reason)?;
         Some((format!("NodePool {pool}"), rest.to_owned()))
     };
     let mut subjects: Vec<(String, Vec<(String, u32)>)> = Vec::new();

@@ -7,7 +7,7 @@ use berth_model::{
 
 use super::choice::gives_any;
 use super::draw::{Bundled, Draws, is_open, owners_in_order};
-use super::matching::{Seeker, may_draw};
+use super::matching::{Seeker, may_draw_from};
 use super::members::take;
 use crate::demands;
 
@@ -179,7 +179,7 @@ impl Filled {
             let mut count = 0;
             let before = has(self);
             while before + count < class.left
-                && may_draw(&seeker, probe, self.holding.owners(), &Labels::default(), &cluster.symbols).is_ok()
+                && may_draw_from(&seeker, probe, &self.holding, &Labels::default(), &cluster.symbols).is_ok()
                 && takes(self, &class.spec)
             {
                 let Some(merged) = merge(&self.spec, &class.spec, self.holding.owners() > 0, &cluster.symbols) else {

@@ -37,34 +37,12 @@ pub struct Seeker<'a> {
     pub spec: &'a PodSpec,
 }
 
-/// Whether a Reservation takes owners at all: it is available, its owners can be read, and if it is for one owner alone
-/// that one has not come. `owners` counts those that are assumed, too: between a decision and its write none but the
-/// first is let in.
-pub fn is_matchable(reservation: &Reservation, owners: u32) -> bool {
-    reservation.phase == berth_model::Phase::Available
-        && reservation.owners.is_some()
-        && !(reservation.allocate_once && owners > 0)
-}
-
-/// Whether the pod may draw from the Reservation, on a node of these labels, of which `owners` pods draw already.
+/// Whether the pod may draw from what a Reservation holds on a node of these labels, whatever its phase was before.
 /// Whether there is room is another question. A pod that ignores Reservations matches none.
 ///
+/// Where it is for one owner alone, an assumed one counts, too: between a decision and its write none but the first is let in.
 /// Taints hold always, against the pod's own tolerations and those of its reservation affinity. Who asks for a
 /// Reservation by name is let in though it is unschedulable, unless it is being deleted.
-pub fn may_draw(
-    seeker: &Seeker<'_>,
-    reservation: &Reservation,
-    owners: u32,
-    node: &Labels,
-    symbols: &Symbols,
-) -> Result<(), Mismatch> {
-    if !is_matchable(reservation, owners) {
-        return Err(Mismatch::NotMatchable);
-    }
-    is_for(seeker, reservation, node, symbols)
-}
-
-/// [`may_draw`] of what a Reservation holds now, whatever its phase was before.
 pub fn may_draw_from(
     seeker: &Seeker<'_>,
     reservation: &Reservation,
@@ -79,7 +57,7 @@ pub fn may_draw_from(
     is_for(seeker, reservation, node, symbols)
 }
 
-/// [`may_draw`] of a Reservation that may not take owners yet.
+/// [`may_draw_from`] of a Reservation that may not take owners yet.
 pub(crate) fn is_for(
     seeker: &Seeker<'_>,
     reservation: &Reservation,
@@ -162,7 +140,7 @@ pub struct Diagnosis {
 }
 
 impl Diagnosis {
-    /// Counts what [`may_draw`] said of one Reservation.
+    /// Counts what [`may_draw_from`] said of one Reservation.
     pub fn count(&mut self, outcome: &Result<(), Mismatch>, is_named: bool, symbols: &Symbols) {
         if matches!(outcome, Err(Mismatch::NotMatchable | Mismatch::NotOwner)) {
             return;
@@ -206,10 +184,5 @@ impl Diagnosis {
         reasons.retain(|(count, _)| *count > 0);
         reasons.push(say(self.owner_matched, "matched owner total"));
         reasons
-    }
-
-    /// The reasons as Koordinator prints them, each with its count in front.
-    pub fn in_words(&self, must_draw: bool) -> Vec<String> {
-        self.reasons(must_draw).into_iter().map(|(count, reason)| format!("{count} {reason}")).collect()
     }
 }

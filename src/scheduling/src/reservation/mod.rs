@@ -1,9 +1,8 @@
 //! Reservations: room on a node that is held for pods that come later.
 //!
-//! [`may_draw`] says which Reservations are for a pod, [`berth_model::NodeRoom`] who has what on a node, [`fit()`] from which of them
+//! [`may_draw_from`] says which Reservations are for a pod, [`berth_model::NodeRoom`] who has what on a node, [`fit()`] from which of them
 //! the pod can be served there, [`nominate`] from which one it draws. [`bind`] binds a Reservation to running pods,
-//! [`victims`] says whom preemption would evict, [`held`] what ports, volumes and counts a Reservation holds, and
-//! [`lifecycle`] how far it has come. [`bundle()`] puts owners with pending Reservations, before nodes are
+//! and [`lifecycle`] says how far a Reservation has come. [`bundle()`] puts owners with pending Reservations, before nodes are
 //! launched. Everything is a function of its arguments.
 //!
 //! ```
@@ -29,12 +28,10 @@ mod bundle;
 mod choice;
 mod draw;
 mod fit;
-pub mod held;
 pub mod lifecycle;
 mod matching;
 mod members;
 mod pre_allocation;
-mod preemption;
 pub mod reasons;
 
 pub use berth_model::{PreAllocationSettings as Settings, ReservationRules as Rules};
@@ -47,7 +44,6 @@ pub use draw::is_open;
 pub use draw::{Bundled, Draws};
 pub use fit::{Amounts, Claim, Fit, Lack, fit, in_words, may_share, may_share_node};
 pub(crate) use matching::is_for;
-pub use matching::{Diagnosis, Mismatch, Seeker, counts_reservations, is_matchable, may_draw, may_draw_from};
+pub use matching::{Diagnosis, Mismatch, Seeker, counts_reservations, may_draw_from};
 pub(crate) use members::take;
 pub use pre_allocation::{Binding, Candidate, Refusal, bind};
-pub use preemption::{Victim, victims};

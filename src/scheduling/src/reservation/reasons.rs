@@ -14,5 +14,3 @@ pub const NO_POD_TO_BIND: &str = "node(s) no pod match reservation with pre allo
 pub const NO_POD_MEETS: &str = "node(s) no pod(s) to meet the pre-allocation requirements";
 /// Pre-allocation in mode Cluster is not configured.
 pub const CLUSTER_MODE_DISABLED: &str = "reservation requires cluster mode pre-allocation which is disabled";
-/// No set of pods may be preempted that would help.
-pub const PREEMPTION_FAILED: &str = "node(s) preemption failed due to insufficient resources";

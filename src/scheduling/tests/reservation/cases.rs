@@ -4,13 +4,11 @@
 
 use berth_model::{
     AllocatePolicy::{Aligned, Restricted, Unset},
-    Effect, Holding, HostPort, PreAllocation, PreAllocationMode, ReservationId, Resources, Toleration,
-    TolerationOperator,
+    Effect, Holding, PreAllocation, PreAllocationMode, ReservationId, Resources, Toleration, TolerationOperator,
 };
-use berth_scheduling::reservation::held::{Held, ports_conflict};
 use berth_scheduling::reservation::{
-    Binding, Candidate, Claim, Fit, Mismatch, NodeOffer, Settings, Victim, bind, may_share_node, nominate, normalized,
-    raw_scores, score, victims,
+    Binding, Candidate, Fit, Mismatch, NodeOffer, Settings, bind, may_share_node, nominate, normalized, raw_scores,
+    score,
 };
 
 use crate::mk::{Bound, GI, World, drawing, naming, pod, refused, res, spec};
@@ -82,28 +80,13 @@ fn case_06_pods_that_are_reserved_by_number_are_limited() {
     assert_eq!(world.bind("web", &named), refused(&[reason]));
 }
 
-/// The least set of owners to evict for a pod that draws, of two owners of a core each.
-fn evicted(world: &World, requests: &Resources) -> Option<Vec<usize>> {
-    let owner = pod(1000, 0);
-    let owner = Victim { requests: &owner, priority: 1, draws_from: Some(ReservationId(0)), is_protected: false };
-    let protected = Victim { is_protected: true, ..owner };
-    let claim = Claim { requests, must_draw: true, is_named: true, ignored: &[] };
-    victims(&world.room, &[0], &claim, 10, &[protected, owner])
-}
-
 #[test]
 fn case_07_an_evicted_owner_leaves_less_than_a_pod_needs() {
     let mut world = two_pods(2);
-    assert_eq!(evicted(&world, &pod(6000, 0)), None);
     world.room.remove_pod(&pod(1000, 0), Some(ReservationId(0)));
     let named = naming(&world, 0, &pod(6000, 0));
     let reason = "Reservation(s) Insufficient cpu, requested: 6000, used: 1000, capacity: 6000";
     assert_eq!(world.bind("web", &named), refused(&[reason]));
-}
-
-#[test]
-fn case_08_an_evicted_owner_leaves_enough() {
-    assert_eq!(evicted(&two_pods(2), &pod(3000, 0)), Some(vec![1]));
 }
 
 #[test]
@@ -133,9 +116,6 @@ fn case_10_room_in_a_full_reservation_is_no_more_than_was_freed_in_it() {
         world.run(owner, Some(0));
     }
     let requests = pod(4000, 0);
-    let claim = Claim { requests: &requests, must_draw: false, is_named: false, ignored: &[] };
-    let small = Victim { requests: &owners[1], priority: 1, draws_from: Some(ReservationId(0)), is_protected: false };
-    assert_eq!(victims(&world.room, &[0], &claim, 10, &[small]), None, "4 cores asked, 2 freed");
     world.room.remove_pod(&owners[1], Some(ReservationId(0)));
     assert_eq!(world.bind("web", &spec(&requests)), refused(&["Insufficient cpu by node"]));
 }
@@ -153,25 +133,17 @@ fn case_11_evicting_others_does_not_fill_a_restricted_reservation() {
 #[test]
 fn case_12_a_node_is_seen_with_the_room_of_the_matched_and_without_that_of_others() {
     let mut world = World::new(32_000, 64, 100);
-    let protocol = world.symbols.intern("TCP");
-    let port = |port| HostPort { ip: None, protocol, port };
     world.run(&pod(4000, 8), None);
     world.run(&pod(8000, 16), None);
     let unmatched = world.reserve_with(Aligned, res(12_000, 24), |reservation| reservation.owners = Some(Vec::new()));
     world.run(&pod(4000, 8), Some(unmatched));
-    let matched = world.reserve_with(Aligned, res(8000, 16), |reservation| reservation.host_ports = vec![port(7070)]);
+    world.reserve(Aligned, res(8000, 16));
     let used = |free: &Resources| {
         (32_000 - free.amounts().first().unwrap_or(&0), 64 - free.amounts().get(1).unwrap_or(&0) / GI)
     };
     assert_eq!(used(world.room.free()), (32_000, 64), "all is used or held");
     assert_eq!(used(&world.room.free_with(1)), (24_000, 48));
     assert_eq!(world.matched("web", &spec(&pod(1, 0))), [1]);
-
-    let of_pods = [port(8080), port(9090)];
-    let held = |is_matched| [Held { reservation: &world.reservations[matched], owners: 0, is_matched }];
-    assert!(!ports_conflict(&[port(7070)], &of_pods, &held(true)), "freed for its owners");
-    assert!(ports_conflict(&[port(7070)], &of_pods, &held(false)));
-    assert!(ports_conflict(&[port(8080)], &of_pods, &held(true)));
 }
 
 #[test]
@@ -350,10 +322,6 @@ fn case_25_preemption_frees_the_room_of_owners_for_owners_alone() {
     world.reserve(Aligned, res(1000, 0));
     let owner = pod(1000, 0);
     world.run(&owner, Some(0));
-    let low = [Victim { requests: &owner, priority: 0, draws_from: Some(ReservationId(0)), is_protected: false }];
-    let claim = Claim { requests: &owner, must_draw: false, is_named: false, ignored: &[] };
-    assert_eq!(victims(&world.room, &[], &claim, 100, &low), None, "one that is no owner evicts nobody");
-    assert_eq!(victims(&world.room, &[0], &claim, 100, &low), Some(vec![0]));
     world.room.remove_pod(&owner, Some(ReservationId(0)));
     assert_eq!(world.bind("other", &spec(&owner)), refused(&["Insufficient cpu by node"]));
     assert_eq!(world.bind("web", &spec(&owner)), Bound::Draws(0));

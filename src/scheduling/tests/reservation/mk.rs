@@ -4,7 +4,7 @@ use berth_model::{
     AllocatePolicy, Holding, Identity, Labels, NodeRoom, Phase, PodSpec, Requirement, Requirements, Reservation,
     ReservationAffinity, ReservationId, ReservationOwner, ResourceId, ResourceNames, Resources, Selector, Symbols,
 };
-use berth_scheduling::reservation::{Claim, Fit, Mismatch, Seeker, fit, in_words, may_draw, nominate};
+use berth_scheduling::reservation::{Claim, Fit, Mismatch, Seeker, fit, in_words, may_draw_from, nominate};
 
 pub(crate) const GI: i64 = 1 << 30;
 
@@ -103,11 +103,10 @@ impl World {
         let labels = Labels::new([(symbols.intern("app"), symbols.intern(app))]);
         let namespace = symbols.intern("default");
         let identity = Identity { namespace, name: Some("web-0"), uid: Some("u-0"), labels: &labels, references: &[] };
-        let owners = self.room.position(ReservationId::new(reservation));
-        let owners = owners.map_or(0, |position| self.room.holdings()[position].owners());
-        let reservation = &self.reservations[reservation];
+        let position = self.room.position(ReservationId::new(reservation)).unwrap();
+        let (holding, reservation) = (&self.room.holdings()[position], &self.reservations[reservation]);
         let seeker = Seeker { is_owner: reservation.owns(&identity, &symbols), spec };
-        may_draw(&seeker, reservation, owners, &self.node_labels, &symbols)
+        may_draw_from(&seeker, reservation, holding, &self.node_labels, &symbols)
     }
 
     pub(crate) fn matched(&self, app: &str, spec: &PodSpec) -> Vec<usize> {

@@ -197,8 +197,26 @@ fn case_12_a_node_is_seen_with_the_room_of_the_matched_and_without_that_of_other
         "node-0 of matched"
     );
     assert_eq!(first(&asked(&mut world.clone(), "cpu: 9", none())), "1 Insufficient cpu by node");
+    let taken = "1 node(s) didn't have free ports for the requested pod ports";
+    let owner = asked(&mut world.clone(), "cpu: 1", Extra { container: &p8080, ..none() });
+    assert!(owner.starts_with(taken), "a pod has it: {owner}");
     world.pod("other", "x", "cpu: 1m", Extra { container: &p7070, ..none() });
-    assert_eq!(world.run().of("other"), "1 node(s) didn't have free ports for the requested pod ports");
+    assert_eq!(world.run().of("other"), taken, "it is held for owners");
+}
+
+#[test]
+fn owners_draw_from_what_is_available() {
+    for (phase, draws) in [("Available", true), ("Waiting", false), ("Succeeded", false), ("Failed", false)] {
+        let mut world = World::nodes(&["node-0"], "8", 8);
+        let reserve = Reserve { name: "r", requests: "cpu: 4", spec: REUSED, on: NODE, phase, ..Reserve::default() };
+        world.reservation(&reserve);
+        let place = asked(&mut world, "cpu: 1", MUST_DRAW);
+        if draws {
+            assert_eq!(place, "node-0 of r");
+        } else {
+            assert!(place.contains("no reservations match reservation affinity"), "{phase}: {place}");
+        }
+    }
 }
 
 #[test]

@@ -193,6 +193,22 @@ fn volume_restrictions_a_read_write_once_pod_claim_is_held_for_the_owner() {
 }
 
 #[test]
+fn volume_restrictions_a_claim_is_held_from_its_owner_on_another_node_and_from_nobody_without_it() {
+    let mut world = two_nodes();
+    world.add(&claim("data", "ReadWriteOncePod"));
+    let uses = volume("data");
+    let reserve = Reserve { name: "r", requests: "cpu: 1", template: &uses, on: Some("node-0"), ..Reserve::default() };
+    let elsewhere = format!("{uses} nodeSelector: {{kubernetes.io/hostname: node-1}},");
+    world.reservation(&reserve).pod("owner", "web", "cpu: 1", Extra { spec: &elsewhere, ..none() });
+    world.pod("other", "other", "cpu: 1", Extra { spec: "nodeSelector: {kubernetes.io/hostname: node-0},", ..none() });
+    let outcome = world.run();
+    let in_use = "1 node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by \
+                  another pod";
+    assert!(outcome.of("owner").contains(in_use), "{}", outcome.of("owner"));
+    assert_eq!(outcome.of("other"), "node-0");
+}
+
+#[test]
 fn volume_restrictions_a_disk_is_held_for_the_owner() {
     let mut world = machine();
     let disk = "volumes: [{name: v, gcePersistentDisk: {pdName: x}}],";
@@ -207,21 +223,45 @@ fn volume_restrictions_a_disk_is_held_for_the_owner() {
     assert!(outcome.of("second").starts_with("1 node(s) had no available disk"), "{}", outcome.of("second"));
 }
 
-#[test]
-fn node_volume_limits_an_attachment_is_held_for_the_owner() {
+/// A node that takes so many volumes of a driver, with a Reservation that holds the place of the claim `mine`.
+fn with_volume_limit(limit: u32) -> World {
     let mut world = machine();
     world.add(&claim("mine", "ReadWriteOnce")).add(&claim("theirs", "ReadWriteOnce"));
-    world.add(
-        "apiVersion: storage.k8s.io/v1\nkind: CSINode\nmetadata: {name: node-0}\nspec: {drivers: [{name: csi.example.com, \
-         nodeID: node-0, topologyKeys: [], allocatable: {count: 1}}]}",
-    );
-    let (mine, theirs) = (volume("mine"), volume("theirs"));
-    world.reservation(&Reserve { name: "r", requests: "cpu: 1", template: &mine, ..Reserve::default() });
-    world.pod("other", "other", "cpu: 1", Extra { spec: &theirs, ..none() });
-    world.pod("owner", "web", "cpu: 1", Extra { spec: &mine, ..none() });
+    world.add(&format!(
+        "apiVersion: storage.k8s.io/v1\nkind: CSINode\nmetadata: {{name: node-0}}\nspec: {{drivers: [{{name: \
+         csi.example.com, nodeID: node-0, topologyKeys: [], allocatable: {{count: {limit}}}}}]}}"
+    ));
+    let (template, spec, on) = (volume("mine"), "allocateOnce: false,", Some("node-0"));
+    world.reservation(&Reserve { name: "r", requests: "cpu: 4", template: &template, spec, on, ..Reserve::default() });
+    world
+}
+
+const TOO_MANY: &str = "1 node(s) exceed max volume count";
+
+#[rstest]
+#[case::its_owner_takes_the_one_place("web", "mine", 1, "node-0 of r")]
+#[case::which_is_kept_from_others("other", "theirs", 1, TOO_MANY)]
+#[case::there_is_another_place("other", "theirs", 2, "node-0")]
+#[case::the_same_volume_counts_once("other", "mine", 1, "node-0")]
+fn node_volume_limits_an_attachment_is_held_for_the_owner(
+    #[case] app: &str,
+    #[case] claim: &str,
+    #[case] limit: u32,
+    #[case] place: &str,
+) {
+    let mut world = with_volume_limit(limit);
+    world.pod("a", app, "cpu: 1", Extra { spec: &volume(claim), ..none() });
+    assert_eq!(world.run().of("a"), place);
+}
+
+#[test]
+fn node_volume_limits_the_volume_of_an_owner_counts() {
+    let mut world = with_volume_limit(1);
+    world.pod("first", "web", "cpu: 1", Extra { spec: &volume("mine"), ..none() });
+    world.pod("second", "web", "cpu: 1", Extra { spec: &volume("theirs"), ..none() });
     let outcome = world.run();
-    assert_eq!((outcome.of("r"), outcome.of("owner")), ("node-0", "node-0 of r"));
-    assert_eq!(outcome.of("other"), "1 node(s) exceed max volume count");
+    assert_eq!(outcome.of("first"), "node-0 of r");
+    assert!(outcome.of("second").starts_with(TOO_MANY), "{}", outcome.of("second"));
 }
 
 // === InterPodAffinity: hostname, two nodes ===
@@ -275,6 +315,16 @@ fn inter_pod_affinity_row_3_a_reservation_does_not_keep_its_owner_away() {
     world.reservation(&reserve).pod("a", "web", "cpu: 4", Extra { spec: &apart, ..none() });
     let outcome = world.run();
     assert_eq!(outcome.of("a"), format!("{} of r", outcome.of("r")));
+}
+
+#[test]
+fn inter_pod_affinity_a_reservation_is_not_the_pod_that_its_owner_must_be_near() {
+    let mut world = two_nodes();
+    let (near, template_labels) = (near("cache"), "app: cache");
+    world.reservation(&Reserve { name: "r", requests: "cpu: 4", template_labels, ..Reserve::default() });
+    world.pod("owner", "web", "cpu: 1", Extra { spec: &near, ..none() });
+    let outcome = world.run();
+    assert!(outcome.of("owner").starts_with("2 node(s) didn't match pod affinity rules"), "{}", outcome.of("owner"));
 }
 
 #[test]
@@ -383,6 +433,7 @@ fn topology_spread_as_many_owners_as_nodes_spread_as_if_nothing_were_reserved() 
         assert_eq!(outcome.of(reservation), names[i]);
         assert_eq!(outcome.of(owner), format!("{} of {reservation}", names[i]));
     }
+    assert!(outcome.allocated.is_empty(), "each was for one owner alone");
     // One Reservation that holds room for all of them: the spread wins over the room that is held.
     let mut world = World::nodes(&names, "16", 32);
     let (requests, spec, template_labels) = ("cpu: 12", "allocateOnce: false,", "app: web");

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use berth_api::NodeClaim;
 use berth_decisions::{DecideError, Launch};
-use berth_disruption::{Method, Places, Reason, Renewed};
+use berth_disruption::{Cause, Method, Places, Reason, Renewed};
 use berth_state::ObjectRef;
 use jiff::Timestamp;
 use serde_json::json;
@@ -279,7 +279,8 @@ impl Core {
         if let Some(claim) = left.iter().find(|claim| claim.metadata.deletion_timestamp.is_none()) {
             let message = format!("Disrupting Node: {}", reason_of(command.method));
             let node = self.node_of(claim).map(|node| node.metadata.clone());
-            self.tell(Notice::about(Kind::NodeClaim, &claim.metadata, "DisruptionTerminating", message.clone()), now);
+            let notice = Notice::about(Kind::NodeClaim, &claim.metadata, "DisruptionTerminating", message.clone());
+            self.tell(notice.disrupted_for(command.method.reason()), now);
             if let Some(node) = node {
                 self.tell(Notice::about(Kind::Node, &node, "DisruptionTerminating", message), now);
             }
@@ -324,7 +325,7 @@ impl Core {
     /// for them for a while, and that it waited in vain is not held against its nodes.
     fn not_renewed(&mut self, id: u64, command: &Command, reasons: &[Reason], now: Timestamp) {
         let why = sentence(reasons);
-        if reasons.is_empty() || !reasons.iter().all(Reason::is_of_a_budget_in_use) {
+        if reasons.is_empty() || reasons.iter().any(|reason| reason.cause != Cause::BudgetInUse) {
             return self.roll_back(id, &why, now);
         }
         match command.phase {
@@ -407,7 +408,8 @@ mod tests {
                 Command { method: Method::Drift, nodes: vec![going], phase, replacements: Vec::new(), asked: None };
             core.disrupting.commands.insert(id, command);
         };
-        let used_up = || Ok(Err(vec![Reason { reason: "pdb a/web prevents pod evictions".to_owned(), count: 1 }]));
+        let because = |cause: Cause| Ok(Err(vec![Reason { cause, ..Reason::of_pods("told", 1) }]));
+        let used_up = || because(Cause::BudgetInUse);
         let start: Timestamp = "2026-01-01T00:00:01Z".parse().unwrap();
         begun(&mut core, 7, start);
         core.was_renewed(7, used_up(), true, after(start, Duration::from_secs(30)));
@@ -416,8 +418,7 @@ mod tests {
         assert!(!core.disrupting.commands.contains_key(&7));
         assert_eq!(core.disrupting.put_back["n0"].times, 0);
         begun(&mut core, 8, start);
-        let other = Ok(Err(vec![Reason { reason: "not all pods would schedule".to_owned(), count: 1 }]));
-        core.was_renewed(8, other, true, start);
+        core.was_renewed(8, because(Cause::Other), true, start);
         assert!(!core.disrupting.commands.contains_key(&8), "nobody is waited for");
         assert_eq!(core.disrupting.put_back["n0"].times, 1);
     }

@@ -148,13 +148,7 @@ pub(in crate::core) fn disrupted(notice: &Notice) -> Option<(&str, &'static str)
         return None;
     }
     let reason = match notice.reason {
-        "DisruptionTerminating" => {
-            let (_, why) = notice.message.split_once(": ")?;
-            let is_it = |(_, word): &&(DisruptionReason, &str)| {
-                why.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word))
-            };
-            REASONS.iter().find(is_it).map(|(_, word)| *word)?
-        }
+        "DisruptionTerminating" => word(notice.disrupted_for?),
         "Expired" => "expired",
         "Repairing" => "unhealthy",
         "InstanceVanished" => "garbage_collected",
@@ -181,14 +175,14 @@ mod tests {
     #[test]
     fn a_reason_is_one_of_few_words() {
         let metadata = ObjectMeta { name: Some("web-1".to_owned()), ..ObjectMeta::default() };
-        let word = |kind, reason, message| {
-            let notice = Notice::about(kind, &metadata, reason, message);
-            disrupted(&notice).map(|(_, reason)| reason)
-        };
-        let ends = "DisruptionTerminating";
-        assert_eq!(word(Kind::NodeClaim, ends, "Disrupting Node: Underutilized"), Some("underutilized"));
-        assert_eq!(word(Kind::NodeClaim, "Expired", "the NodeClaim is older: than that"), Some("expired"));
-        assert_eq!(word(Kind::NodeClaim, "FailedDraining", "a: b"), None);
-        assert_eq!(word(Kind::Node, ends, "Disrupting Node: Empty"), None, "it is told of its NodeClaim, too");
+        let about = |kind, reason| Notice::about(kind, &metadata, reason, "told");
+        let word = |notice: Notice| disrupted(&notice).map(|(_, reason)| reason);
+        for (reason, expected) in REASONS {
+            let of = |kind| about(kind, "DisruptionTerminating").disrupted_for(reason);
+            assert_eq!(word(of(Kind::NodeClaim)), Some(expected));
+            assert_eq!(word(of(Kind::Node)), None, "it is told of its NodeClaim, too");
+        }
+        assert_eq!(word(about(Kind::NodeClaim, "Expired")), Some("expired"));
+        assert_eq!(word(about(Kind::NodeClaim, "FailedDraining")), None);
     }
 }
