@@ -212,6 +212,8 @@ pub(crate) struct Indexes {
     pub(crate) slices_of: Index<Box<str>>,
     /// Which pods Services and budgets select.
     pub(crate) selected: SelectorIndex,
+    /// Pods without a controller, by namespace: few among many, and a new workload looks through all of them.
+    pub(crate) orphans_in: Index<Arc<str>>,
     /// Which pods without a controller workloads select.
     pub(crate) orphans: SelectorIndex,
     /// Which ReplicaSets without a controller Deployments select.

@@ -438,6 +438,16 @@ async fn a_set_takes_what_it_selects_and_lets_go_what_it_no_longer_does() {
     assert_eq!(world.pods().await.len(), 2);
     let lone = async || world.get("pods/default/lone").await.unwrap();
     assert_eq!(lone().await["metadata"]["ownerReferences"][0]["kind"], "ReplicaSet");
+    // Another that selects the same finds nobody left to take.
+    let mut second = workload("second", 1, "i");
+    second["spec"]["selector"]["matchLabels"]["app"] = "web".into();
+    second["spec"]["template"]["metadata"]["labels"]["app"] = "web".into();
+    world.create("replicasets/default", &second).await;
+    world.settle().await;
+    assert_eq!(world.pods().await.len(), 3);
+    assert_eq!(lone().await["metadata"]["ownerReferences"][0]["name"], "web");
+    world.delete("replicasets/default/second").await;
+    world.settle().await;
     world.patch("pods/default/lone", &json!({"metadata": {"labels": {"app": "other"}}})).await;
     world.settle().await;
     assert!(lone().await["metadata"]["ownerReferences"].is_null());

@@ -85,6 +85,8 @@ fn index(core: &mut Core, key: &NamespacedName, old: Option<&Pod>, new: Option<&
             if let Some(node) = old.target_node().filter(|_| owner.kind == "DaemonSet") {
                 indexes.daemons_on.remove(&(owner.uid.as_str().into(), node.into()), key);
             }
+        } else {
+            indexes.orphans_in.remove(&key.namespace, key);
         }
         if let Some(node) = old.node() {
             indexes.pods_on.remove(node, key);
@@ -99,6 +101,8 @@ fn index(core: &mut Core, key: &NamespacedName, old: Option<&Pod>, new: Option<&
             if let Some(node) = new.target_node().filter(|_| owner.kind == "DaemonSet") {
                 indexes.daemons_on.insert((owner.uid.as_str().into(), node.into()), key);
             }
+        } else {
+            indexes.orphans_in.insert(key.namespace.clone(), key);
         }
         if let Some(node) = new.node() {
             indexes.pods_on.insert(node.into(), key);

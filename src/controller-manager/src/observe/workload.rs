@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1::ReplicationController;
 use kube::core::Selector;
 
 use super::set_selector;
+use crate::cache::{Caches, Indexes};
 use crate::core::Core;
 use crate::index::{SelectorIndex, workload_selector};
 use crate::key::NamespacedName;
@@ -14,10 +15,10 @@ use crate::work::Work;
 
 /// Notes which pods without a controller a workload selects.
 fn select_orphans(core: &mut Core, work: &Work, key: &NamespacedName, selector: Option<Selector>) {
-    let pods = core.caches.pods.namespace(&key.namespace);
-    let pods = pods.filter(|(_, pod)| pod.view().controller().is_none());
-    let pods = pods.map(|(key, pod)| (key, &*pod.metadata.labels));
-    set_selector(&mut core.caches.indexes.orphans, work, key, selector, pods);
+    let Caches { pods, indexes: Indexes { orphans, orphans_in, .. }, .. } = &mut core.caches;
+    let free = orphans_in.get(&key.namespace).filter_map(|key| Some((key, pods.get(key)?)));
+    let free = free.map(|(key, pod)| (key, &*pod.metadata.labels));
+    set_selector(orphans, work, key, selector, free);
 }
 
 fn select_revisions(core: &mut Core, work: &Work, key: &NamespacedName, selector: Option<Selector>) {
