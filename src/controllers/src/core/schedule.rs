@@ -186,7 +186,7 @@ impl Core {
                     let node = body.pointer("/target/name").and_then(serde_json::Value::as_str).unwrap_or_default();
                     let message = format!("Successfully assigned {}/{} to {node}", write.key.namespace, write.key.name);
                     let (object, uid) = (write.key.clone(), write.uid.clone());
-                    self.tell(Notice { object, uid, reason: "Scheduled", message, is_warning: false }, now);
+                    self.tell(Notice::of(object, uid, "Scheduled", message), now);
                 }
             }
             Outcome::NotFound | Outcome::Fenced => {}
