@@ -66,9 +66,9 @@ impl Planned {
             expected: expected.collect(),
         };
         let decisions = planned.decisions(options);
-        let placed = decider.decide(state, &decisions, now)?;
+        let arrived = decider.decide(state, &decisions, now)?;
         let is_new = |node: &Key| planned.nodes.contains(&*node.name);
-        for binding in placed.bindings.iter().filter(|known| is_new(&known.node.key) && known.draws_from.is_none()) {
+        for binding in arrived.bindings.iter().filter(|known| is_new(&known.node.key) && known.draws_from.is_none()) {
             planned.played.bind(state, binding);
         }
         let after = Baseline::of((state, decider), &decisions, prices, now)?;
