@@ -23,6 +23,7 @@ mod drift;
 mod expiring;
 mod hash;
 mod pdb;
+mod pending;
 mod play;
 mod pods;
 mod prices;

@@ -77,6 +77,30 @@ impl Played {
         self.places.push((binding.object.key.clone(), binding.node.key.name.to_string()));
     }
 
+    /// Nodes are there that were launched; whether each has the slot that it was planned on.
+    fn create(&mut self, state: &mut State, launches: &[(String, &Launch)], nodes: Vec<Object>, now: Time) -> bool {
+        for id in launches.iter().filter_map(|(_, launch)| launch.offering.reservation_id.as_ref()) {
+            if !state.take_slot(id, now) {
+                return false;
+            }
+            self.slots.push(id.clone());
+        }
+        for node in nodes {
+            if let Some(reference) = node.reference() {
+                self.assume(state, &reference, Patch::Create(node));
+            }
+        }
+        true
+    }
+
+    /// A pod is on its node.
+    pub(crate) fn bind(&mut self, state: &mut State, binding: &Binding) {
+        if binding.object.key.kind == Kind::Pod {
+            let patch = Patch::Bind { node: binding.node.key.name.clone(), annotations: binding.annotations.clone() };
+            self.assume(state, &binding.object, patch);
+        }
+    }
+
     pub(crate) fn assume(&mut self, state: &mut State, object: &ObjectRef, patch: Patch) {
         let nodes_of = |state: &State| match object.key.kind {
             Kind::Node => Some(object.key.name.to_string()),
@@ -90,6 +114,23 @@ impl Played {
     }
 }
 
+/// The nodes that launches become, as things are.
+fn nodes_of(state: &mut State, launches: &[(String, &Launch)], now: Time) -> Vec<Object> {
+    let cluster = state.cluster(now);
+    launches.iter().map(|(name, launch)| Object::from(node_of(cluster, name, launch))).collect()
+}
+
+/// Launches nodes. `None`, and nothing is changed, where one finds no slot.
+pub(crate) fn stand_up(state: &mut State, launches: &[(String, &Launch)], now: Time) -> Option<Played> {
+    let mut played = Played::default();
+    let nodes = nodes_of(state, launches, now);
+    if played.create(state, launches, nodes, now) {
+        return Some(played);
+    }
+    played.undo(state);
+    None
+}
+
 /// Carries a command out. `None`, and nothing is changed, where a pod would not find its place again, or a launch no slot.
 pub(crate) fn play(
     (state, decider): (&mut State, &mut Decider),
@@ -99,10 +140,7 @@ pub(crate) fn play(
     now: Time,
 ) -> Result<Option<Played>, DecideError> {
     let mut played = Played::default();
-    let nodes: Vec<Object> = {
-        let cluster = state.cluster(now);
-        launches.iter().map(|(name, launch)| Object::from(node_of(cluster, name, launch))).collect()
-    };
+    let nodes = nodes_of(state, launches, now);
     // By name: one that moved before is made anew, and has no uid yet.
     let mut moved: BTreeSet<Key> = BTreeSet::new();
     for room in gone.iter().flat_map(|candidate| &candidate.held) {
@@ -128,19 +166,10 @@ pub(crate) fn play(
         played.assume(state, &candidate.node, Patch::Remove);
     }
     // What a removed node frees is not given back: it is free only when the cloud's count says so.
-    for (_, launch) in launches {
-        let Some(id) = &launch.offering.reservation_id else { continue };
-        if !state.take_slot(id, now) {
-            // A command that was found beside this one took it.
-            played.undo(state);
-            return Ok(None);
-        }
-        played.slots.push(id.clone());
-    }
-    for node in nodes {
-        if let Some(reference) = node.reference() {
-            played.assume(state, &reference, Patch::Create(node));
-        }
+    if !played.create(state, launches, nodes, now) {
+        // A command that was found beside this one took a slot.
+        played.undo(state);
+        return Ok(None);
     }
     let mut decision = decider.decide(state, options, now)?;
     give_places(&mut decision, &moved, state);
@@ -150,8 +179,7 @@ pub(crate) fn play(
                 played.hold(state, binding);
                 continue;
             }
-            let patch = Patch::Bind { node: binding.node.key.name.clone(), annotations: binding.annotations.clone() };
-            played.assume(state, &binding.object, patch);
+            played.bind(state, binding);
             // Who draws from a Reservation takes its room.
             if binding.draws_from.is_none() {
                 played.places.push((binding.object.key.clone(), binding.node.key.name.to_string()));

@@ -23,6 +23,14 @@ impl std::ops::AddAssign for Price {
     }
 }
 
+impl std::ops::Sub for Price {
+    type Output = Price;
+
+    fn sub(self, other: Price) -> Price {
+        Price { marginal: self.marginal - other.marginal, list: self.list - other.list }
+    }
+}
+
 impl std::iter::Sum for Price {
     fn sum<I: Iterator<Item = Price>>(prices: I) -> Self {
         prices.fold(Price::default(), |mut sum, price| {

@@ -11,12 +11,13 @@ use k8s_openapi::api::core::v1::Node;
 use crate::Options;
 use crate::candidate::{Candidate, UNDECIDED};
 use crate::command::{Method, Places};
+use crate::pending::what_if_beside;
 use crate::play::{Played, play};
 use crate::prices::Prices;
 use crate::reason::{Reason, reason};
 use crate::replicas::static_replacement;
 use crate::search::may_launch;
-use crate::simulate::{Baseline, Verdict, what_if};
+use crate::simulate::Verdict;
 use crate::survey::Survey;
 use crate::worth::worth;
 
@@ -78,8 +79,7 @@ pub fn renew(
             [candidate] if candidate.is_static => {
                 static_replacement(state, candidate, options, (prices, survey), 0, now)
             }
-            _ => Baseline::of((state, decider), &options.decisions, prices, now)
-                .and_then(|baseline| what_if((state, decider), gone, &options.decisions, (prices, &baseline), now)),
+            _ => what_if_beside((state, decider), gone, &options.decisions, prices, now),
         };
         for id in &slots {
             state.unfree_slot(id);

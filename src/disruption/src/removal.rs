@@ -4,9 +4,10 @@ use berth_decisions::{DecideError, Decider, Launch};
 use berth_state::{ObjectRef, State, Time};
 
 use crate::Options;
+use crate::pending::what_if_beside;
 use crate::prices::Prices;
 use crate::reason::Reason;
-use crate::simulate::{self, Baseline, what_if};
+use crate::simulate;
 use crate::survey::Survey;
 use crate::verdict::{Verdict, judged, kept};
 
@@ -42,9 +43,8 @@ pub fn removal(state: &mut State, node: &str, options: &Options, now: Time) -> R
         moves.extend(found.moves().map(|(pod, node)| (found.pod_ref(pod), found.node_ref(node))));
         left.extend(found.left().map(|pod| found.pod_ref(pod)));
     }
-    let baseline = Baseline::of((state, &mut decider), &options.decisions, &prices, now)?;
     let (verdict, launches) =
-        match what_if((state, &mut decider), &[candidate], &options.decisions, (&prices, &baseline), now)? {
+        match what_if_beside((state, &mut decider), &[candidate], &options.decisions, &prices, now)? {
             simulate::Verdict::Fails(reasons) => (Verdict::Stays(reasons), Vec::new()),
             simulate::Verdict::Fits(replacement) => {
                 let launches = replacement.launches.clone();

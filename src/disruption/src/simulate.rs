@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use berth_decisions::{DecideError, Decider, Decision, Launch, Nomination, give_places};
+use berth_model::Money;
 use berth_state::{Key, Kind, State, Time};
 
 use crate::candidate::Candidate;
@@ -84,13 +85,40 @@ impl Baseline {
         prices: &Prices,
         now: Time,
     ) -> Result<Self, DecideError> {
-        let decision = decider.decide(state, options, now)?;
-        Ok(Baseline {
-            price: price_of(&decision, prices),
+        Ok(Baseline::told(&decider.decide(state, options, now)?, prices))
+    }
+
+    /// What a decision says while every node stays.
+    pub(crate) fn told(decision: &Decision, prices: &Prices) -> Self {
+        Baseline {
+            price: price_of(decision, prices),
             n_evictions: decision.evictions.len(),
-            n_refused: n_refused(&decision),
+            n_refused: n_refused(decision),
             n_launches: decision.launches.len(),
-        })
+        }
+    }
+
+    /// The same with so many launches more, at this price.
+    pub(crate) fn with(self, launched: Money, count: usize) -> Self {
+        let price = Price { marginal: self.price.marginal + launched, ..self.price };
+        Baseline { price, n_launches: self.n_launches + count, ..self }
+    }
+
+    /// Whether it costs no more, and nobody else is without a place or gives way.
+    pub(crate) fn is_no_worse_than(&self, other: &Baseline) -> bool {
+        self.price.marginal <= other.price.marginal
+            && self.n_launches <= other.n_launches
+            && self.places_as_many_as(other)
+    }
+
+    /// Whether as many have a place as by another, and no more give way.
+    pub(crate) fn places_as_many_as(&self, other: &Baseline) -> bool {
+        self.n_refused <= other.n_refused && self.n_evictions <= other.n_evictions
+    }
+
+    /// How many nodes are launched while every node stays.
+    pub(crate) fn n_launches(&self) -> usize {
+        self.n_launches
     }
 }
 

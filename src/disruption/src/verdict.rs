@@ -9,10 +9,11 @@ use berth_state::{ObjectRef, State, Time};
 
 use crate::Options;
 use crate::candidate::Candidate;
+use crate::pending::what_if_beside;
 use crate::pods::disrupted;
 use crate::prices::{Price, Prices};
 use crate::reason::{Reason, reason};
-use crate::simulate::{self, Baseline, Replacement, what_if};
+use crate::simulate::{self, Replacement};
 use crate::survey::Survey;
 use crate::worth::{SAVES_NOTHING, below, below_on_slots, cost_of, takes_any_launch, worth};
 
@@ -92,8 +93,7 @@ pub fn what_if_of(state: &mut State, node: &ObjectRef, options: &Options, now: T
         return Ok(Verdict::Blocked(kept));
     }
     let decider = &mut Decider::new();
-    let baseline = Baseline::of((state, decider), &options.decisions, &prices, now)?;
-    Ok(match what_if((state, decider), &[candidate], &options.decisions, (&prices, &baseline), now)? {
+    Ok(match what_if_beside((state, decider), &[candidate], &options.decisions, &prices, now)? {
         simulate::Verdict::Fails(reasons) => Verdict::Stays(reasons),
         simulate::Verdict::Fits(replacement) => judged(candidate, replacement, &options, (&prices, &survey)),
     })

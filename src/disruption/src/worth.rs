@@ -120,6 +120,12 @@ pub(crate) fn saved_on_nodes(n_gone: usize, n_launched: usize, options: &Options
     all(n_gone) - all(n_launched)
 }
 
+/// What is saved by nodes that go, all that comes of it counted: between slots by the price list, as [`worth`] has it.
+pub(crate) fn total_saved(gone: &[&Candidate], saved: Price, on_nodes: Money) -> Money {
+    let is_among_slots = gone.iter().all(|candidate| candidate.capacity_type == labels::RESERVED);
+    if is_among_slots && saved.marginal == Money::ZERO { saved.list } else { saved.marginal + on_nodes }
+}
+
 /// Of a node on a slot that another could use: what free slots must cost less than by the price list.
 pub(crate) fn below_on_slots(candidate: &Candidate, options: &Options, survey: &Survey) -> Option<Money> {
     let list = candidate.price.unwrap_or_default().list;

@@ -148,12 +148,12 @@ impl Search<'_> {
         for _ in 0..n_slots {
             self.state.free_slot(id);
         }
-        let before = self.baseline.take();
+        let before = (self.baseline.take(), self.standing.take());
         let with = self.try_without(candidate);
         for _ in 0..n_slots {
             self.state.unfree_slot(id);
         }
-        self.baseline = before;
+        (self.baseline, self.standing) = before;
         Ok(match with? {
             Some(Verdict::Fits(with)) => Some(with),
             Some(Verdict::Fails(_)) | None => None,
@@ -171,6 +171,7 @@ impl Search<'_> {
         self.state.unfree_slot(id);
         if is_done {
             self.played.free_slot(self.state, id.clone());
+            (self.baseline, self.standing) = (None, None);
         }
         Ok(is_done)
     }
@@ -181,7 +182,7 @@ impl Search<'_> {
         for id in std::mem::take(&mut self.left_slots) {
             self.played.free_slot(self.state, id);
         }
-        self.baseline = None;
+        (self.baseline, self.standing) = (None, None);
     }
 }
 

@@ -19,6 +19,7 @@ use berth_state::{Key, Kind, ObjectRef, State, Time};
 use crate::batches::Batches;
 use crate::candidate::Candidate;
 use crate::command::{Command, Disruption, Kept, Method, Places, Why};
+use crate::pending::Planned;
 use crate::play::{Played, play, replacement_name};
 use crate::pods::{DisruptionCost, disrupted};
 use crate::prices::{Price, Prices};
@@ -27,7 +28,7 @@ use crate::reason::{Reason, no_budget, reason, unreadable_budgets};
 use crate::simulate::{Baseline, Replacement, Verdict, by_name, what_if};
 use crate::survey::Survey;
 use crate::verdict::{self, forecasts};
-use crate::worth::{SAVES_NOTHING, saved_on_nodes, worth};
+use crate::worth::{SAVES_NOTHING, saved_on_nodes, total_saved, worth};
 use crate::{Methods, Options};
 
 /// What would be disrupted, in which order, and why every other node stays. The state is left as it was.
@@ -48,8 +49,17 @@ pub fn disrupt_with(
     options: &Options,
     now: Time,
 ) -> Result<Disruption, DecideError> {
-    let options = &options.for_what_ifs();
-    let mut search = Search::new(state, decider, options, now)?;
+    let mut options = options.for_what_ifs();
+    let surveyed = Surveyed::of(state, &options, now)?;
+    // Where empty nodes alone are looked for, each is asked whether those who wait need it; Karpenter plans all together.
+    let plans_first = !options.only_empty && options.methods == Methods::Berth;
+    let planned = if plans_first {
+        Planned::of((&mut *state, &mut *decider), &options.decisions, &surveyed.prices, now)?
+    } else {
+        Planned::default()
+    };
+    options.decisions = planned.decisions(&options.decisions);
+    let mut search = Search::new(state, decider, &options, (surveyed, planned), now);
     let found = search.run().and_then(|()| search.pending_cost());
     let (played, leaving) = (std::mem::take(&mut search.played), std::mem::take(&mut search.leaving));
     let disruption = found.map(|pending| search.finish(pending));
@@ -58,6 +68,15 @@ pub fn disrupt_with(
         tainted.undo(state);
     }
     disruption
+}
+
+/// The nodes before anything is done.
+struct Surveyed {
+    prices: Prices,
+    survey: Survey,
+    batches: Batches,
+    hourly_cost: Money,
+    lower_bound: Option<Money>,
 }
 
 struct Search<'s> {
@@ -69,6 +88,8 @@ struct Search<'s> {
     survey: Survey,
     /// Decided when a what-if asks for it first.
     baseline: Option<Baseline>,
+    /// The same once no node is to go later, as far as it is known.
+    standing: Option<Baseline>,
     /// Commands that were carried out.
     played: Played,
     /// Nodes that have changed since they were surveyed, by name.
@@ -93,10 +114,29 @@ struct Search<'s> {
     hourly_cost: Money,
     /// What nodes cost that are launched for pods which wait while no command has begun; told where a plan is asked for.
     pending_cost: Money,
+    /// Of these, what has been carried out before anything was asked.
+    planned: Planned,
     lower_bound: Option<Money>,
     what_ifs: usize,
     /// Whether commands came of a program that knew all.
     has_proposed: bool,
+}
+
+// === impl Surveyed ===
+
+impl Surveyed {
+    fn of(state: &mut State, options: &Options, now: Time) -> Result<Self, DecideError> {
+        let prices = Prices::of(state.cluster(now));
+        if !state.is_synced() {
+            return Err(DecideError::NotSynced { kinds: state.unlisted().collect(), cloud: !state.has_offerings() });
+        }
+        let survey = Survey::of(state, &prices, options, now);
+        let lower_bound = if options.bound { lower_bound(state, &survey, options, now) } else { None };
+        let batches = Batches::new(&survey, options.only_now, now);
+        let hourly_cost = hourly_cost(state, &prices, &BTreeSet::new());
+        let lower_bound = lower_bound.map(|bound| bound.of(hourly_cost));
+        Ok(Surveyed { prices, survey, batches, hourly_cost, lower_bound })
+    }
 }
 
 // === impl Search ===
@@ -106,47 +146,48 @@ impl<'s> Search<'s> {
         state: &'s mut State,
         decider: &'s mut Decider,
         options: &'s Options,
+        (surveyed, mut planned): (Surveyed, Planned),
         now: Time,
-    ) -> Result<Self, DecideError> {
-        let prices = Prices::of(state.cluster(now));
-        if !state.is_synced() {
-            return Err(DecideError::NotSynced { kinds: state.unlisted().collect(), cloud: !state.has_offerings() });
-        }
-        let survey = Survey::of(state, &prices, options, now);
-        let lower_bound = if options.bound { lower_bound(state, &survey, options, now) } else { None };
-        let batches = Batches::new(&survey, options.only_now, now);
-        let hourly_cost = hourly_cost(state, &prices);
-        let lower_bound = lower_bound.map(|bound| bound.of(hourly_cost));
-        Ok(Search {
+    ) -> Self {
+        let Surveyed { prices, survey, batches, hourly_cost, lower_bound } = surveyed;
+        let changed = planned.played.take_changed();
+        Search {
             state,
             decider,
             options,
             now,
             prices,
             survey,
-            baseline: None,
-            played: Played::default(),
-            changed: BTreeSet::new(),
+            baseline: planned.baseline,
+            standing: None,
+            played: std::mem::take(&mut planned.played),
+            changed,
             leaving: BTreeMap::new(),
             moves: ExpectedNodes::new(),
             commands: Vec::new(),
             batches,
             tried: BTreeMap::new(),
-            launched: BTreeSet::new(),
+            launched: planned.nodes.clone(),
             awaiting: BTreeSet::new(),
             asked: options.asked.clone(),
             n_launched: 0,
             left_slots: Vec::new(),
             hourly_cost,
             pending_cost: Money::ZERO,
+            planned,
             lower_bound,
             what_ifs: 0,
             has_proposed: false,
-        })
+        }
     }
 
     fn run(&mut self) -> Result<(), DecideError> {
-        self.pending_cost = self.pending_cost()?;
+        self.pending_cost = match self.planned.before {
+            Some(_) if self.options.only_now => Money::ZERO,
+            Some(before) => before.launched().marginal,
+            None => self.pending_cost()?,
+        };
+        self.look_anew();
         if self.options.only_empty {
             let keeps_free = self.may_need_free_nodes();
             return self.empty(|candidate| !keeps_free || !is_free(candidate));
@@ -196,7 +237,7 @@ impl<'s> Search<'s> {
         if self.options.only_now || self.options.only_empty || !is_anyone_waiting {
             return Ok(Money::ZERO);
         }
-        Ok(self.baseline()?.launched().marginal)
+        Ok(self.planned.launched + self.baseline()?.launched().marginal)
     }
 
     fn finish(self, settled_pending_cost: Money) -> Disruption {
@@ -209,7 +250,7 @@ impl<'s> Search<'s> {
             reasons: self.reasons(candidate),
             why: self.why(candidate),
         });
-        let settled_hourly_cost = hourly_cost(self.state, &self.prices);
+        let settled_hourly_cost = hourly_cost(self.state, &self.prices, &self.planned.nodes);
         let saved: Money = self.commands.iter().map(|command| command.savings).sum();
         // Where empty nodes alone are looked for, they are not taken out of the state.
         debug_assert!(
@@ -472,9 +513,64 @@ impl<'s> Search<'s> {
         if let Some(known) = self.baseline {
             return Ok(known);
         }
-        let found = Baseline::of((self.state, self.decider), &self.options.decisions, &self.prices, self.now)?;
+        let found = match self.standing.filter(|_| self.leaving.is_empty()) {
+            Some(known) => known,
+            None => Baseline::of((self.state, self.decider), &self.options.decisions, &self.prices, self.now)?,
+        };
         self.baseline = Some(found);
         Ok(found)
+    }
+
+    /// What is decided while every node stays that is there now, and none is to go later.
+    fn standing(&mut self) -> Result<Baseline, DecideError> {
+        if let Some(known) = self.standing {
+            return Ok(known);
+        }
+        let leaving = self.leaving.keys().filter(|node| self.state.node(&node.key.name).is_some());
+        let leaving: Vec<ObjectRef> = leaving.cloned().collect();
+        let with_them = self.baseline;
+        for node in &leaving {
+            self.let_pods_come(node);
+        }
+        let found = Baseline::of((self.state, self.decider), &self.options.decisions, &self.prices, self.now);
+        for node in &leaving {
+            self.keep_pods_off(node);
+        }
+        self.baseline = with_them;
+        let found = found?;
+        self.standing = Some(found);
+        Ok(found)
+    }
+
+    /// Whether a command has to leave a cluster that costs less, with what is launched for those who wait: a what-if says so
+    /// before, but its plan is for all together, and who waits is planned anew.
+    fn is_held_to_account(&mut self, method: Method) -> bool {
+        let is_meant = !method.is_drift() && self.options.methods == Methods::Berth;
+        is_meant && !self.state.cluster(self.now).pending.is_empty()
+    }
+
+    /// Whether a command saves what it should, by what is decided before it and after it; `Err` says why not.
+    fn accounts(
+        &self,
+        method: Method,
+        gone: &[&Candidate],
+        replacement: &Replacement,
+        (before, after): (&Baseline, &Baseline),
+    ) -> Result<(), Vec<Reason>> {
+        let of_gone: Price = gone.iter().filter_map(|candidate| candidate.price).sum();
+        let saved = of_gone - replacement.launched(&self.prices) - (after.launched() - before.launched());
+        let (n_gone, n_new) = (gone.len() + before.n_launches(), replacement.launches.len() + after.n_launches());
+        let saved = total_saved(gone, saved, saved_on_nodes(n_gone, n_new, self.options));
+        let cost: DisruptionCost = gone.iter().map(|candidate| candidate.cost).sum();
+        let pays = match method {
+            Method::Emptiness => saved >= Money::ZERO,
+            _ => saved > disrupted(self.options.eviction_price, cost),
+        };
+        if pays && after.places_as_many_as(before) {
+            return Ok(());
+        }
+        let text = "with the nodes that pods which wait would then need, it saves too little";
+        Err(vec![reason(text)])
     }
 
     /// The pods and Reservations that nodes are launched for come to these nodes, before others choose.
@@ -520,6 +616,7 @@ impl<'s> Search<'s> {
                 self.expect_on(&launches);
             }
             let decisions = self.decisions();
+            let before = if self.is_held_to_account(method) { Some(self.standing()?) } else { None };
             let played = play((self.state, self.decider), gone, &launches, &decisions, self.now);
             if has_moves {
                 self.moves.clear();
@@ -531,6 +628,18 @@ impl<'s> Search<'s> {
                 }
                 return Ok(false);
             };
+            self.standing = None;
+            if let Some(before) = before {
+                let after = self.standing()?;
+                if let Err(reasons) = self.accounts(method, gone, replacement, (&before, &after)) {
+                    played.undo(self.state);
+                    self.standing = Some(before);
+                    for candidate in gone {
+                        self.stays(candidate, reasons.clone());
+                    }
+                    return Ok(false);
+                }
+            }
             places = played.take_places();
             self.changed.extend(played.take_changed());
             self.played.merge(played);
@@ -569,11 +678,19 @@ impl<'s> Search<'s> {
         }
         self.baseline = None;
         if !self.options.only_empty {
-            let changed = std::mem::take(&mut self.changed);
-            self.state.cluster(self.now);
-            self.survey.refresh(self.state, (&changed, &self.launched), &self.prices, self.options, self.now);
+            self.look_anew();
         }
         Ok(true)
+    }
+
+    /// Surveys the nodes that have changed.
+    fn look_anew(&mut self) {
+        if self.changed.is_empty() {
+            return;
+        }
+        let changed = std::mem::take(&mut self.changed);
+        self.state.cluster(self.now);
+        self.survey.refresh(self.state, (&changed, &self.launched), &self.prices, self.options, self.now);
     }
 }
 
@@ -588,8 +705,8 @@ fn is_free(candidate: &Candidate) -> bool {
     candidate.price.is_some_and(|price| price.marginal <= Money::ZERO)
 }
 
-/// What all nodes of known types cost an hour, reserved as 0.
-fn hourly_cost(state: &State, prices: &Prices) -> Money {
-    let labels = state.nodes().filter_map(|node| node.labels());
+/// What all nodes of known types cost an hour, but for these, reserved as 0.
+fn hourly_cost(state: &State, prices: &Prices, without: &BTreeSet<String>) -> Money {
+    let labels = state.nodes().filter(|node| !without.contains(&**node.name())).filter_map(|node| node.labels());
     labels.filter_map(|labels| prices.of_labels(labels)).map(|price| price.marginal).sum()
 }

@@ -231,7 +231,7 @@ impl Search<'_> {
     }
 
     /// Gives a node that is to go later a taint, until it goes or is put back.
-    fn keep_pods_off(&mut self, node: &ObjectRef) {
+    pub(super) fn keep_pods_off(&mut self, node: &ObjectRef) {
         let Some(mut known) = self.state.node(&node.key.name).map(|known| known.to_node()) else { return };
         let taint = Taint { key: LEAVING.to_owned(), effect: "NoSchedule".to_owned(), ..Taint::default() };
         known.spec.get_or_insert_default().taints.get_or_insert_default().push(taint);
