@@ -193,9 +193,14 @@ impl Builder {
         let drafts = is_new.then_some(&self.drafts);
         self.storage.binds_new = self.expansion == Expansion::Workloads;
         settle_storage(&mut self.storage, drafts, &mut self.cluster, &mut self.warnings);
+        overlay::warn(self.overlay_faults(), &mut self.warnings);
+    }
+
+    /// Lets NodeOverlays change the catalogue; says what is wrong with them about it.
+    pub(crate) fn overlay_faults(&mut self) -> overlay::Faults {
         let overlays = self.overlays.values().cloned().collect();
         let pools = PoolLabels::of(&self.pools, &self.class_catalogues, !self.overlays.is_empty());
-        overlay::apply(overlays, &pools, &mut self.cluster, &mut self.warnings);
+        overlay::apply(overlays, &pools, &mut self.cluster)
     }
 
     /// How many pods workloads want. The order of documents decides nothing.

@@ -7,6 +7,7 @@ use berth_catalogue::{Availability, CapacityType, Catalogue, InstanceTypeEntry};
 use berth_model::{InstanceType, ResourceId};
 use berth_quantity::{Money, Quantity};
 
+use crate::overlay::OverlayFault;
 use crate::{Builder, Options};
 
 /// The catalogue that some NodePools launch from, with the prices that NodeOverlays make of its own and the resources that
@@ -30,6 +31,39 @@ pub fn overlaid<'o>(
     Catalogue::new(types).unwrap_or_else(|_| catalogue.clone())
 }
 
+/// What is wrong with NodeOverlays about the catalogue that some NodePools launch from, by name. Those that are not listed
+/// change what they select.
+pub fn overlay_faults<'o>(
+    catalogue: &Catalogue,
+    pools: impl IntoIterator<Item = &'o NodePool>,
+    overlays: impl IntoIterator<Item = &'o NodeOverlay>,
+) -> BTreeMap<String, OverlayFault> {
+    let mut faults = BTreeMap::new();
+    let Some(mut builder) = selecting(catalogue, pools) else { return faults };
+    for overlay in overlays {
+        if let Err(error) = builder.add_node_overlay(overlay) {
+            faults
+                .insert(overlay.metadata.name.clone().unwrap_or_default(), OverlayFault::Unreadable(error.to_string()));
+        }
+    }
+    for (name, fault) in builder.overlay_faults() {
+        faults.entry(name).or_insert(fault);
+    }
+    faults
+}
+
+/// What knows a catalogue, and the NodePools by which overlays select.
+fn selecting<'o>(catalogue: &Catalogue, pools: impl IntoIterator<Item = &'o NodePool>) -> Option<Builder> {
+    let options = Options { node_overlay: true, static_capacity: true, ..Options::default() };
+    let mut builder = Builder::new(options);
+    builder.set_catalogue(catalogue).ok()?;
+    for pool in pools {
+        // One that is refused launches nothing.
+        drop(builder.add_node_pool(pool));
+    }
+    Some(builder)
+}
+
 /// An instance type's own.
 struct Overlaid {
     /// What its offerings cost, or are worth where they are reserved.
@@ -50,13 +84,7 @@ fn by_type<'o>(
             offering.availability = Availability::Unlimited;
         }
     }
-    let options = Options { node_overlay: true, static_capacity: true, ..Options::default() };
-    let mut builder = Builder::new(options);
-    builder.set_catalogue(&Catalogue::new(all).ok()?).ok()?;
-    for pool in pools {
-        // One that is refused launches nothing.
-        drop(builder.add_node_pool(pool));
-    }
+    let mut builder = selecting(&Catalogue::new(all).ok()?, pools)?;
     let mut named: BTreeSet<&str> = BTreeSet::new();
     for overlay in overlays {
         if builder.add_node_overlay(overlay).is_ok() {

@@ -122,32 +122,45 @@ struct Changes<'a> {
     last: Option<&'a OverlayRecord>,
 }
 
+/// Why a NodeOverlay does not do what it says.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OverlayFault {
+    /// It cannot be read.
+    #[error("{0}")]
+    Unreadable(String),
+    /// Another of its weight, of this name, changes the same.
+    #[error("conflicts with NodeOverlay {0} of the same weight; ignored")]
+    Conflict(String),
+    /// NodePools that one instance type serves are not all selected.
+    #[error("selects some NodePools and not others that the same instance types serve; ignored there")]
+    SomeNodePools,
+}
+
+/// The faults of overlays, each with the overlay's name; none stands twice.
+pub(crate) type Faults = Vec<(String, OverlayFault)>;
+
+pub(crate) fn warn(faults: Faults, warnings: &mut IndexSet<String, FxBuildHasher>) {
+    warnings.extend(faults.into_iter().map(|(name, fault)| format!("NodeOverlay {name}: {fault}")));
+}
+
 /// Applies the overlays to the types, the heaviest first and, of those of one weight, the last by name, as Karpenter does. One
-/// that is about a price or an amount that another of its weight has changed already is left out as a whole, and a warning says
-/// so.
-pub(crate) fn apply(
-    mut overlays: Vec<OverlayRecord>,
-    pools: &PoolLabels,
-    cluster: &mut Cluster,
-    warnings: &mut IndexSet<String, FxBuildHasher>,
-) {
+/// that is about a price or an amount that another of its weight has changed already is left out as a whole: its fault.
+pub(crate) fn apply(mut overlays: Vec<OverlayRecord>, pools: &PoolLabels, cluster: &mut Cluster) -> Faults {
+    let mut faults = Faults::new();
     overlays.sort_by(|a, b| b.weight.cmp(&a.weight).then_with(|| b.name.cmp(&a.name)));
     if overlays.is_empty() {
-        return;
+        return faults;
     }
     let open = open_labels(&mut cluster.symbols);
     let types = cluster.instance_types.iter();
     let mut changes: Vec<Changes<'_>> =
         types.map(|known| Changes { prices: vec![None; known.offerings.len()], ..Changes::default() }).collect();
     for overlay in &overlays {
-        let selected = overlay.selected((pools, &open), cluster, warnings);
+        let selected = overlay.selected((pools, &open), cluster, &mut faults);
         let known = |at: &usize| changes.get(*at);
         let conflict = selected.iter().find_map(|(at, offerings)| known(at)?.conflict(overlay, offerings));
         if let Some(other) = conflict {
-            warnings.insert(format!(
-                "NodeOverlay {}: conflicts with NodeOverlay {} of the same weight; ignored",
-                overlay.name, other.name
-            ));
+            faults.push((overlay.name.clone(), OverlayFault::Conflict(other.name.clone())));
             continue;
         }
         for (at, offerings) in selected {
@@ -170,6 +183,7 @@ pub(crate) fn apply(
             instance_type.resources.set(id, amount);
         }
     }
+    faults
 }
 
 impl<'a> Changes<'a> {
@@ -210,9 +224,9 @@ impl OverlayRecord {
         &self,
         (pools, open): (&PoolLabels, &Labels),
         cluster: &Cluster,
-        warnings: &mut IndexSet<String, FxBuildHasher>,
+        faults: &mut Faults,
     ) -> Vec<(usize, Vec<usize>)> {
-        let mut selected = Vec::new();
+        let (mut selected, mut is_in_part) = (Vec::new(), false);
         for (at, instance_type) in cluster.instance_types.iter().enumerate() {
             let own = pools.served_by(instance_type.node_class, open);
             let mut offerings = Vec::new();
@@ -221,17 +235,16 @@ impl OverlayRecord {
                 let count = own.iter().copied().filter(selects).count();
                 if count > 0 && count == own.len() {
                     offerings.push(position);
-                } else if count > 0 {
-                    warnings.insert(format!(
-                        "NodeOverlay {}: selects some NodePools and not others that the same instance types serve; \
-                         ignored there",
-                        self.name
-                    ));
+                } else {
+                    is_in_part |= count > 0;
                 }
             }
             if !offerings.is_empty() {
                 selected.push((at, offerings));
             }
+        }
+        if is_in_part {
+            faults.push((self.name.clone(), OverlayFault::SomeNodePools));
         }
         selected
     }

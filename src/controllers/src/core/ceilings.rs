@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use berth_api::{NodeClaim, NodeOverlay, NodePool, labels};
 use berth_catalogue::Catalogue;
+use berth_convert::OverlayFault;
 use berth_model::Money;
 use jiff::Timestamp;
 
@@ -33,7 +34,7 @@ impl Core {
         for claim in self.state.all::<NodeClaim>() {
             let pool = pool_of(&claim.metadata).unwrap_or_default();
             let of_class = claim.spec.node_class_ref.as_ref().and_then(|class| self.prices.get(&class_key(class)));
-            let price = offering_of(claim).and_then(|key| of_class?.prices.get(&key).copied());
+            let price = offering_of(claim).and_then(|key| of_class?.of_offerings.get(&key).copied());
             *spend.entry(pool.to_owned()).or_insert(Money::ZERO) += price.unwrap_or(Money::ZERO);
         }
         spend
@@ -41,7 +42,7 @@ impl Core {
 
     /// Brings what nodes cost up to date with what the cloud offers, with NodeOverlays and with the NodePools by which these
     /// select.
-    fn update_prices(&mut self) {
+    pub(super) fn update_prices(&mut self) {
         let overlays = self.state.all::<NodeOverlay>().filter(|_| self.options.convert.node_overlay);
         let overlays: Vec<Arc<NodeOverlay>> = overlays.cloned().collect();
         // Without overlays nothing depends on NodePools.
@@ -58,7 +59,7 @@ impl Core {
                 pools: pools.iter().filter(own).cloned().collect(),
             };
             let known = known.remove(class).filter(|known| known.sources.says_as(&sources));
-            let prices = known.unwrap_or_else(|| Prices { prices: sources.prices(), sources });
+            let prices = known.unwrap_or_else(|| Prices::of(sources));
             self.prices.insert(class.clone(), prices);
         }
     }
@@ -105,7 +106,9 @@ type PricedOffering = (String, Option<String>, String);
 /// What nodes of a node class cost, and what that comes of.
 pub(super) struct Prices {
     sources: Sources,
-    prices: BTreeMap<PricedOffering, Money>,
+    of_offerings: BTreeMap<PricedOffering, Money>,
+    /// What is wrong with NodeOverlays there, by name.
+    pub(super) faults: BTreeMap<String, OverlayFault>,
 }
 
 /// What the prices of a node class come of.
@@ -113,6 +116,21 @@ struct Sources {
     catalogue: Arc<Catalogue>,
     overlays: Vec<Arc<NodeOverlay>>,
     pools: Vec<Arc<NodePool>>,
+}
+
+// === impl Prices ===
+
+impl Prices {
+    fn of(sources: Sources) -> Self {
+        let (mut faults, mut of_offerings) = (BTreeMap::new(), prices_of(&sources.catalogue));
+        if !sources.overlays.is_empty() {
+            let pools = || sources.pools.iter().map(|own| &**own);
+            let overlays = || sources.overlays.iter().map(|own| &**own);
+            of_offerings = prices_of(&berth_convert::overlaid(&sources.catalogue, pools(), overlays()));
+            faults = berth_convert::overlay_faults(&sources.catalogue, pools(), overlays());
+        }
+        Prices { sources, of_offerings, faults }
+    }
 }
 
 // === impl Sources ===
@@ -131,14 +149,6 @@ impl Sources {
             && self.overlays.iter().zip(&other.overlays).all(is_same_overlay)
             && self.pools.len() == other.pools.len()
             && self.pools.iter().zip(&other.pools).all(is_same_pool)
-    }
-
-    fn prices(&self) -> BTreeMap<PricedOffering, Money> {
-        if self.overlays.is_empty() {
-            return prices_of(&self.catalogue);
-        }
-        let (pools, overlays) = (self.pools.iter().map(|own| &**own), self.overlays.iter().map(|own| &**own));
-        prices_of(&berth_convert::overlaid(&self.catalogue, pools, overlays))
     }
 }
 

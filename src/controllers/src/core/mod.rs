@@ -19,6 +19,7 @@ mod live;
 mod measure;
 mod nominated;
 mod offers;
+mod overlays;
 mod places;
 mod pod_times;
 mod pools;
@@ -113,6 +114,8 @@ pub(crate) enum Job {
     ClassStatus(String),
     /// Whether a NodePool can be used, and what it has.
     Pool(String),
+    /// Say of a NodeOverlay whether it does what it says.
+    Overlay(String),
     /// Bring a static NodePool to the nodes that it is to have.
     Replicas(String),
     /// The next step of a NodeClaim.
@@ -453,6 +456,7 @@ impl Core {
             Job::Offers(class) => self.ask_offers(class),
             Job::ClassStatus(class) => self.ask_status(class),
             Job::Pool(name) => self.step_pool(&name, now),
+            Job::Overlay(name) => self.step_overlay(&name, now),
             Job::Replicas(name) => self.step_replicas(&name, now),
             Job::Disrupt => self.disrupt(now),
             Job::Command(id) => self.step_command(id, now),
@@ -501,6 +505,7 @@ impl Core {
                     self.follow_places(&name, now);
                 }
                 Concerns::Pool(name) => self.pool_changed(&name, now),
+                Concerns::Overlays => self.look_at_overlays(),
                 Concerns::ClaimsOf(pool) => {
                     self.look_at_replicas(&pool, Some(after(now, COUNTED_EVERY)));
                     self.queue.add_at(Job::Pool(pool), after(now, COUNTED_EVERY));

@@ -34,6 +34,7 @@ impl Core {
             self.queue.add(Job::ClassStatus(key));
         }
         self.queue.add(Job::Pool(name.to_owned()));
+        self.look_at_overlays();
         self.look_at_replicas(name, None);
         self.look_for_drift(name);
     }
@@ -101,6 +102,7 @@ impl Core {
                 self.forget_ends();
                 self.look_for_lost_slots(class);
                 self.tell_offers(now);
+                self.look_at_overlays();
                 if !ends_as_before {
                     self.look_at_claims_of(class);
                 }

@@ -23,7 +23,7 @@ use berth_disruption::{HASH_VERSION, template_hash};
 const BUDGETS_READABLE: &str = "BudgetsReadable";
 /// How often it is looked whether NodeClaims have hashes of today's version.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-const VALIDATION: &str = "ValidationSucceeded";
+pub(super) const VALIDATION: &str = "ValidationSucceeded";
 const NODE_CLASS_READY: &str = "NodeClassReady";
 const REGISTRATION_HEALTHY: &str = "NodeRegistrationHealthy";
 

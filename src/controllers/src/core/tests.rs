@@ -280,6 +280,44 @@ fn nodes_are_looked_at_where_their_reservations_end_at_another_time() {
     assert_eq!((asks(reservation(1, None)), asks(reservation(1, Some(other_end)))), (0, 5));
 }
 
+/// The regression: nothing in a running cluster told that a NodeOverlay was left out.
+#[test]
+fn node_overlays_say_whether_they_do_what_they_say() {
+    let convert = berth_convert::Options { node_overlay: true, ..berth_convert::Options::default() };
+    let mut core = at_rest_with(1, Options { convert, ..Options::default() });
+    let types = InstanceTypes { catalogue: Arc::new(berth_cloudprovider_fake::catalogue()), reservations: Vec::new() };
+    core.handle(Input::Answered(Job::Offers(CLASS.to_owned()), Box::new(Answer::Types(Ok(types)))), start());
+    let overlay = |name: &str, price: &str| {
+        Object::from(typed::<berth_api::NodeOverlay>(
+            json!({"apiVersion": "karpenter.sh/v1alpha1", "kind": "NodeOverlay",
+            "metadata": {"name": name, "uid": name, "resourceVersion": "1"}, "spec": {"price": price, "requirements": [
+                {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5.large"]}]}}),
+        ))
+    };
+    let conditions = |core: &mut Core, overlays: Vec<Object>| {
+        core.handle(Input::Observed(listed(Kind::NodeOverlay, overlays, None)), start());
+        let writes = settled(core, start()).into_iter().filter(|write| write.key.kind == Kind::NodeOverlay);
+        let told = writes.map(|write| match write.op {
+            Op::MergeStatus(body) => {
+                let all = body["status"]["conditions"].as_array().unwrap().iter();
+                let one =
+                    |own: &Value| format!("{}={}: {}", own["type"], own["status"], own["reason"]).replace('"', "");
+                (write.key.name, all.map(one).collect::<Vec<_>>())
+            }
+            other => panic!("{other:?}"),
+        });
+        told.collect::<BTreeMap<_, _>>()
+    };
+    let alone = conditions(&mut core, vec![overlay("a", "0.1")]);
+    assert_eq!(alone["a"], ["Ready=True: Ready", "ValidationSucceeded=True: ValidationSucceeded"]);
+    let mut core = at_rest_with(1, core.options.clone());
+    let types = InstanceTypes { catalogue: Arc::new(berth_cloudprovider_fake::catalogue()), reservations: Vec::new() };
+    core.handle(Input::Answered(Job::Offers(CLASS.to_owned()), Box::new(Answer::Types(Ok(types)))), start());
+    let both = conditions(&mut core, vec![overlay("a", "0.1"), overlay("b", "0.2")]);
+    assert_eq!(both["a"], ["Ready=False: UnhealthyDependents", "ValidationSucceeded=False: Conflict"]);
+    assert_eq!(both["b"], ["Ready=True: Ready", "ValidationSucceeded=True: ValidationSucceeded"]);
+}
+
 #[test]
 fn an_interruption_that_the_cloud_calls_off_is_forgotten() {
     use berth_catalogue::CapacityType;

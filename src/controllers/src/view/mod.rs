@@ -72,6 +72,8 @@ pub(crate) enum Concerns {
     ClaimsOf(String),
     /// A Reservation.
     Reservation(String),
+    /// NodeOverlays: what is wrong with one depends on the others.
+    Overlays,
     /// A pod.
     Pod(PodName),
 }
@@ -211,6 +213,9 @@ impl View {
                     concerned.insert(Concerns::Reservation(name));
                 }
             }
+            Object::NodeOverlay(_) => {
+                concerned.insert(Concerns::Overlays);
+            }
             // Only decisions depend on these.
             _ => {}
         }
@@ -289,6 +294,9 @@ impl View {
                     concerned.extend(pool_of(&claim.metadata).map(|pool| Concerns::ClaimsOf(pool.to_owned())));
                     concerned.insert(Concerns::Claim(name));
                 }
+            }
+            Kind::NodeOverlay => {
+                concerned.insert(Concerns::Overlays);
             }
             Kind::VolumeAttachment => {
                 if let Some(attachment) = self.attachments.take(&name, uid) {

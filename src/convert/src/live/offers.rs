@@ -48,7 +48,7 @@ impl Live {
             offers.overlays.iter().try_for_each(|overlay| reader.add_node_overlay(overlay))?;
             let overlays: Vec<_> = std::mem::take(&mut reader.overlays).into_values().collect();
             let has_overlays = !overlays.is_empty();
-            overlay::apply(overlays, &pools, &mut reader.cluster, &mut reader.warnings);
+            overlay::warn(overlay::apply(overlays, &pools, &mut reader.cluster), &mut reader.warnings);
             Ok((std::mem::take(&mut reader.class_catalogues), has_overlays))
         };
         let Some((classes, has_overlays)) = self.read(read) else { return Patched::NeedsRebuild };
