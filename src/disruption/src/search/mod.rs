@@ -233,11 +233,13 @@ impl<'s> Search<'s> {
 
     /// What nodes cost that are launched for pods which wait, as things are now. Who acts asks for no sums.
     fn pending_cost(&mut self) -> Result<Money, DecideError> {
-        let is_anyone_waiting = !self.state.cluster(self.now).pending.is_empty();
-        if self.options.only_now || self.options.only_empty || !is_anyone_waiting {
+        if self.options.only_now || self.options.only_empty {
             return Ok(Money::ZERO);
         }
-        Ok(self.planned.launched + self.baseline()?.launched().marginal)
+        // Who came to what is launched waits no longer.
+        let is_anyone_waiting = !self.state.cluster(self.now).pending.is_empty();
+        let others = if is_anyone_waiting { self.baseline()?.launched().marginal } else { Money::ZERO };
+        Ok(self.planned.launched + others)
     }
 
     fn finish(self, settled_pending_cost: Money) -> Disruption {

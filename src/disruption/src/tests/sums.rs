@@ -151,6 +151,8 @@ proptest! {
         let priced = disruption.commands.iter().filter(|command| command.method != Method::Emptiness);
         let priced: Money = priced.map(|command| pods::disrupted(eviction_price, command.cost)).sum();
         prop_assert!(after + priced <= before, "{before} becomes {after}, and {priced}: {:?}", lines(&disruption));
+        let costs = [disruption.pending_hourly_cost, disruption.settled_pending_hourly_cost].map(|own| own > Money::ZERO);
+        prop_assert!(!disruption.commands.is_empty() || costs[0] == costs[1], "who waits costs as much if nothing goes");
     }
 }
 
