@@ -412,7 +412,7 @@ fn a_trace_that_says_no_sense_is_refused_with_its_line() {
         ),
         (
             "{pod}{\"at\":9,\"create\":\"a\",\"name\":\"x\",\"runsFor\":-3}\n",
-            "line 3: runsFor: found -3, expected seconds, 0 or more: a pod ends after it came",
+            "line 3: runsFor: found -3, expected seconds, 0 or more and less than 1e10: a pod ends after it came",
         ),
         (
             "{pod}{\"at\":9,\"create\":\"a\",\"name\":\"x\",\"end\":true}\n",
