@@ -3,7 +3,7 @@
 //! [`State`] owns the cluster that decisions are made from. [`State::apply`] takes in one observation: an object that was
 //! created, changed or deleted, a list, what the cloud offers, or what became of a write. Events may come in any order
 //! and twice; after any history the state decides as one that was told only what there is. A decision's own writes are
-//! *assumed* ([`State::assume`]) until an event shows them. [`State::fork`] tries changes out and rolls
+//! *assumed* ([`State::assume`], [`Fork::commit`]) until an event shows them. [`State::fork`] tries changes out and rolls
 //! them back when dropped.
 //!
 //! The crate never decides where a pod goes, writes nothing, and knows no clock: the time is an argument.

@@ -55,6 +55,13 @@ impl Patch {
         Patch::Status(Box::new(status))
     }
 
+    /// A Reservation that holds nothing any more.
+    pub fn release(reservation: &berth_api::Reservation) -> Self {
+        let mut status = reservation.status.clone().unwrap_or_default();
+        status.phase = ReservationPhase::Succeeded;
+        Patch::Status(Box::new(status))
+    }
+
     /// A Reservation that looks for a node as if it had none.
     pub fn unhold(reservation: &berth_api::Reservation) -> Self {
         let mut status = reservation.status.clone().unwrap_or_default();

@@ -307,6 +307,14 @@ impl State {
         Some(id)
     }
 
+    /// What a fork tried is being written.
+    pub(crate) fn promote(&mut self, id: AssumptionId) {
+        let entry = self.assumptions.get(&id).and_then(|key| self.entries.get_mut(key));
+        for known in entry.into_iter().flat_map(Entry::assumed_mut).filter(|known| known.id == id) {
+            known.progress = Progress::InFlight;
+        }
+    }
+
     /// Takes back what was assumed and never written, latest first. What was assumed of the object before counts again; a
     /// write that failed is told by [`Event::Settled`].
     pub fn withdraw(&mut self, assumption: AssumptionId) {

@@ -292,16 +292,30 @@ fn a_dropped_fork_changes_nothing() {
     {
         let mut fork = state.fork();
         let node = Key::new(Kind::Node, "", "n").with_uid(None);
+        fork.bind(&pod_key("web").with_uid(None), "n", [].into()).unwrap();
+        assert_eq!(pods_on(fork.state(), 0), 2);
         let displaced = fork.remove_node(&node, NOW).unwrap();
-        assert_eq!(displaced.len(), 1);
+        assert_eq!(displaced.len(), 2);
         assert_eq!(n_pending(fork.state()), 2);
-        let absent = Key::new(Kind::Node, "", "none").with_uid(None);
-        assert_eq!(fork.remove_node(&absent, NOW), Err(ForkError::NoSuchObject(absent)));
-        let absent = Key::new(Kind::Reservation, "", "none").with_uid(None);
-        assert_eq!(fork.unhold(&absent), Err(ForkError::NoSuchObject(absent)));
+        let again = fork.bind(&pod_key("web").with_uid(None), "n", [].into());
+        assert!(matches!(again, Err(ForkError::IsBound { .. })), "{again:?}");
+        let refused = fork.evict(&pod_key("none").with_uid(None), NOW);
+        assert!(matches!(refused, Err(ForkError::NoSuchObject(_))), "{refused:?}");
     }
     assert_eq!(format!("{:?}", state.cluster(NOW)), before);
     assert!(state.assumptions.is_empty());
+}
+
+#[test]
+fn a_committed_fork_is_assumed_and_says_what_to_write() {
+    let mut state = state_of([mk_node("n", 1), mk_pod("web", "1", 2, None)]);
+    let mut fork = state.fork();
+    fork.bind(&pod_key("web").with_uid(Some("1")), "n", [].into()).unwrap();
+    let writes = fork.commit();
+    assert_eq!(writes.len(), 1);
+    assert_eq!(pods_on(&mut state, 0), 1);
+    settle(&mut state, &writes[0], Outcome::Refused);
+    assert_eq!(pods_on(&mut state, 0), 0);
 }
 
 fn reserved(free: u32) -> berth_catalogue::Catalogue {
@@ -382,13 +396,15 @@ fn a_reservation_ends_when_its_time_has_come_though_no_event_says_so() {
 }
 
 #[test]
-fn no_slot_is_taken_twice_and_what_is_given_back_is_free() {
+fn a_fork_takes_no_slot_twice_and_gives_them_back() {
     let mut state = State::new(Options::default());
     state.apply(Event::Offered { catalogue: reserved(1).into(), seen: None }, NOW).unwrap();
-    assert_eq!([state.take_slot("cr-1", NOW), state.take_slot("cr-1", NOW)], [true, false]);
-    assert!(!state.take_slot("cr-2", NOW), "there is no such reservation");
-    assert_eq!(free_slots(&mut state), 0);
-    state.give_slot_back("cr-1");
+    {
+        let mut fork = state.fork();
+        fork.take_slot("cr-1", NOW).unwrap();
+        assert_eq!(fork.take_slot("cr-1", NOW), Err(ForkError::NoSlot("cr-1".to_owned())));
+        assert!(fork.take_slot("cr-2", NOW).is_err());
+    }
     assert_eq!(free_slots(&mut state), 1);
 }
 

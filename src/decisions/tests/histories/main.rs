@@ -146,7 +146,7 @@ pub(crate) fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Ask),
         1 => any::<u8>().prop_map(Step::Read),
         2 => (prop::collection::vec((any::<u8>(), any::<u8>(), any::<u8>()), 1..5), any::<bool>())
-            .prop_map(|(changes, is_played)| Step::WhatIf(changes, is_played)),
+            .prop_map(|(changes, commits)| Step::Fork(changes, commits)),
         1 => (0..4_u8, any::<bool>()).prop_map(|(free, sees)| Step::Offer(free, sees)),
         1 => (0..4_u8, any::<bool>()).prop_map(|(free, sees)| Step::Count(free, sees)),
         1 => (0..3_u8, 0..4_u8).prop_map(|(types, classes)| Step::Types(types, classes)),
@@ -176,7 +176,7 @@ fn write_step() -> impl Strategy<Value = Step> {
         1 => any::<u8>().prop_map(Step::Read),
         4 => Just(Step::Look(false)),
         2 => (prop::collection::vec((any::<u8>(), 0..2_u8, any::<u8>()), 1..4), any::<bool>())
-            .prop_map(|(changes, is_played)| Step::WhatIf(changes, is_played)),
+            .prop_map(|(changes, commits)| Step::Fork(changes, commits)),
     ]
 }
 

@@ -39,7 +39,7 @@ pub(crate) enum Step {
     /// What is to be read again is read, to be told later.
     Ask,
     Read(u8),
-    WhatIf(Vec<(u8, u8, u8)>, bool),
+    Fork(Vec<(u8, u8, u8)>, bool),
     Offer(u8, bool),
     /// The cloud offers other types, and others to NodePools of some node classes.
     Types(u8, u8),
@@ -142,7 +142,7 @@ impl World {
                 self.take(Step::Write(0, variant));
                 self.take(Step::Answer(0));
             }
-            5 => self.take(Step::WhatIf(vec![(variant % 8, name, what)], variant.is_multiple_of(2))),
+            5 => self.take(Step::Fork(vec![(variant % 8, name, what)], variant.is_multiple_of(2))),
             6 => {
                 self.take(Step::Delete(kind, name));
                 self.take(Step::Relist(kind, true));
@@ -385,7 +385,7 @@ impl World {
                     self.tell(Event::Read { object, found });
                 }
             }
-            Step::WhatIf(changes, is_played) => self.what_if(&changes, is_played),
+            Step::Fork(changes, commits) => self.fork(&changes, commits),
             Step::Offer(free, sees_all) => {
                 (self.offer, self.count) = ((free, sees_all), None);
                 self.offer_again();
@@ -430,7 +430,7 @@ impl World {
             4 => {
                 let object = self.pick(Kind::Reservation, a)?;
                 let known = self.state.get_as::<berth_api::Reservation>("", &object.key.name)?;
-                let patch = if b.is_multiple_of(2) { Patch::hold(known, &node()?) } else { released(known) };
+                let patch = if b.is_multiple_of(2) { Patch::hold(known, &node()?) } else { Patch::release(known) };
                 (object, patch)
             }
             5 => {
@@ -450,35 +450,39 @@ impl World {
         })
     }
 
-    /// What would be, without some nodes or, as where commands are played, with changes that are taken back, latest first.
-    fn what_if(&mut self, changes: &[(u8, u8, u8)], is_played: bool) {
+    fn fork(&mut self, changes: &[(u8, u8, u8)], commits: bool) {
         let nodes: Vec<ObjectRef> = changes.iter().filter_map(|(_, _, c)| self.pick(Kind::Node, *c)).collect();
         let planned: Vec<_> = changes.iter().filter_map(|(a, b, c)| self.change(*a, *b, *c)).collect();
         let now = self.now;
-        if is_played {
-            // What cannot be done is refused, and changes nothing.
-            let assume = |(object, patch)| self.state.assume(&object, patch).map(|write| write.assumption);
-            let assumed: Vec<_> = planned.into_iter().filter_map(assume).collect();
-            let has_slot = self.state.take_slot("cr-1", now);
-            if self.decides {
-                expect_as_anew(&mut self.state, &mut self.decider, now);
-            }
-            assumed.into_iter().rev().for_each(|assumption| self.state.withdraw(assumption));
-            if has_slot {
-                self.state.give_slot_back("cr-1");
-            }
-            return;
-        }
-        let rooms = planned.into_iter().map(|(object, _)| object).filter(|object| object.key.kind == Kind::Reservation);
         let mut fork = self.state.fork();
-        for room in rooms {
-            let _ = fork.unhold(&room);
+        if commits && let (Some(node), Some((_, 0..64, _))) = (nodes.first(), changes.first()) {
+            let _ = fork.remove_node(node, now);
+        }
+        for (object, patch) in planned {
+            // What cannot be done is refused, and changes nothing.
+            let _ = match patch {
+                Patch::Bind { node, annotations } => fork.bind(&object, &node, annotations),
+                Patch::Delete { at } => fork.evict(&object, at),
+                Patch::Nominate { node } => fork.nominate(&object, node.as_deref()),
+                Patch::Create(Object::NodeClaim(claim)) => fork.add_node_claim((*claim).clone()),
+                Patch::Status(status) if status.phase == ReservationPhase::Available => {
+                    fork.hold(&object, status.node_name.as_deref().unwrap_or_default())
+                }
+                _ => fork.release(&object),
+            };
+        }
+        let _ = fork.take_slot("cr-1", now);
+        if commits {
+            self.writes.extend(fork.commit());
+            return;
         }
         for node in nodes {
             let _ = fork.remove_node(&node, now);
         }
         if self.decides {
-            expect_as_anew(fork.state(), &mut self.decider, now);
+            let decision = decision_of(fork.state(), &mut self.decider, now);
+            let anew = decision_of(&mut fork.state().snapshot(), &mut Decider::new(), now);
+            assert!(decision == anew, "in a fork\n{}", difference(&decision, &anew));
         }
     }
 
@@ -602,18 +606,4 @@ impl World {
         }
         assert_eq!(self.state.to_read_again().next(), None, "what is read again is known");
     }
-}
-
-/// A Reservation that holds nothing any more.
-fn released(reservation: &berth_api::Reservation) -> Patch {
-    let mut status = reservation.status.clone().unwrap_or_default();
-    status.phase = ReservationPhase::Succeeded;
-    Patch::Status(Box::new(status))
-}
-
-/// Holds a decision to one that is made of a copy of the state, with nothing known.
-fn expect_as_anew(state: &mut State, decider: &mut Decider, now: Time) {
-    let decision = decision_of(state, decider, now);
-    let anew = decision_of(&mut state.snapshot(), &mut Decider::new(), now);
-    assert!(decision == anew, "in a what-if\n{}", difference(&decision, &anew));
 }
