@@ -3,7 +3,7 @@
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use berth_api::labels;
+use berth_api::labels::{self, koordinator};
 use berth_model::{Cluster, Labels, LabelsId, Refusal};
 use hashbrown::hash_table::Entry;
 use jiff::Timestamp;
@@ -137,7 +137,7 @@ impl Builder {
         let assigned = units::read_assigned(metadata, &mut self.cluster)?;
         record.assigned = (record.node.is_some() && !assigned.is_empty()).then(|| Box::new(assigned));
         record.draws_from = ask::read_allocated(metadata, &mut self.cluster)?;
-        if record.node.is_some() && operating::is_operating(metadata) {
+        if record.node.is_some() && koordinator::is_operating(metadata) {
             record.operating = Some(Box::new(operating::read_operating(object, record, &mut self.cluster)?));
         }
         Ok(())

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use crate::pod::tolerations;
 use crate::quantities::resource_id;
 use crate::terms::{node_selector, node_terms};
-use crate::{Options, Problem, annotations, operating};
+use crate::{Options, Problem, annotations};
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -56,7 +56,7 @@ pub(crate) fn read_ask(metadata: &ObjectMeta, cluster: &mut Cluster) -> Result<R
     let label = |key: &str| metadata.labels.as_ref().and_then(|labels| labels.get(key));
     let mut ask = ReservationAsk {
         ignores: label(koordinator::RESERVATION_IGNORED).is_some_and(|value| value == "true"),
-        operates: operating::is_operating(metadata),
+        operates: koordinator::is_operating(metadata),
         ..ReservationAsk::default()
     };
     let key = koordinator::RESERVATION_AFFINITY;

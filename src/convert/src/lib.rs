@@ -81,7 +81,7 @@ pub use builder::{Builder, Converted, REPEATED};
 pub use error::{ConvertError, Problem};
 pub use live::{Change, Live, Objects, Offers, Other, Patched, PodChange};
 pub use options::{Expansion, Options, Replicas, UnknownGate};
-pub use overlaid::{overlaid, overlay_faults};
+pub use overlaid::{Overlaid, overlaid};
 pub use overlay::OverlayFault;
 pub use pod_record::PodParts;
 pub use reservation::phase;

@@ -3,7 +3,6 @@
 use berth_api::labels::koordinator;
 use berth_model::{AllocatePolicy, Cluster, Phase, Reservation, ResourceId, Resources};
 use k8s_openapi::api::core::v1::PodStatus;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 
 use crate::draft::Draft;
@@ -18,12 +17,6 @@ use crate::{Problem, annotations};
 struct CurrentOwner {
     name: String,
     uid: String,
-}
-
-/// Whether a pod of this metadata is a Reservation.
-pub(crate) fn is_operating(metadata: &ObjectMeta) -> bool {
-    let mode = metadata.labels.as_ref().and_then(|labels| labels.get(koordinator::OPERATING_MODE));
-    mode.is_some_and(|mode| mode == koordinator::OPERATING_MODE_RESERVATION)
 }
 
 /// The Reservation that a bound pod in this mode is: Aligned, for one owner, available while the pod is ready.

@@ -138,8 +138,7 @@ impl Record {
             is_sidecar: container.restart_policy.as_deref() == Some("Always"),
         };
         // Such a pod runs nothing, and its owner takes its room.
-        let mode = pod.metadata.labels.as_ref().and_then(|labels| labels.get(koordinator::OPERATING_MODE));
-        let is_room = mode.is_some_and(|mode| mode == koordinator::OPERATING_MODE_RESERVATION);
+        let is_room = koordinator::is_operating(&pod.metadata);
         let template = Template {
             requests: if is_room { Amounts::new() } else { requests::of_pod(spec) },
             host_ports: if is_room { BTreeSet::new() } else { requests::host_ports(spec) },

@@ -153,7 +153,7 @@ impl Packing<'_, '_> {
         pods: u32,
         nodes: u32,
     ) -> Option<()> {
-        if !self.tables.limits_lists(choice.pool) {
+        if !self.tables.may_lack_lists(choice.pool) {
             return self.take_now(ledger, scope, choice, pods, nodes);
         }
         let mark = ledger.state.mark();

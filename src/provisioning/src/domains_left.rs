@@ -20,12 +20,11 @@ pub(crate) fn fill_domains_left<'a>(tables: &Tables<'a>, ledger: &mut Ledger, ca
     if !ledger.tally.left.iter().any(|&(id, _)| is_spread(id)) {
         return;
     }
-    let n_left = |ledger: &Ledger| ledger.tally.left.iter().map(|(_, count)| u64::from(*count)).sum::<u64>();
-    let before = n_left(ledger);
+    let before = ledger.tally.n_left();
     ledger.counts_domains_left = true;
     caches.domains.forget();
-    Packing { tables, strategy: Strategy { opens_none: true, ..Strategy::default() } }.pack_left(ledger, caches);
-    if n_left(ledger) < before {
+    Packing { tables, strategy: Strategy { only_joins: true, ..Strategy::default() } }.pack_left(ledger, caches);
+    if ledger.tally.n_left() < before {
         ledger.tally.counts_on_no_domain = true;
     } else {
         ledger.counts_domains_left = false;

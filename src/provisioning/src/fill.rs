@@ -83,10 +83,8 @@ impl Packing<'_, '_> {
         }
         let wanted = left;
         let levels = Rc::clone(&self.tables.pools_by_weight);
-        if self.strategy.only_joins || self.strategy.opens_none {
-            if self.strategy.opens_none {
-                left -= ledger.fill_nodes(self.tables, scope, left);
-            }
+        if self.strategy.only_joins {
+            left -= ledger.fill_nodes(self.tables, scope, left);
             for (pools, reserved) in levels.iter().flat_map(|pools| [(pools, true), (pools, false)]) {
                 left -= self.fill_bins(ledger, scope, left, pools, reserved);
             }

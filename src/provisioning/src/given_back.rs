@@ -16,8 +16,7 @@ pub(crate) fn fill_given_back<'a>(
     caches: &mut Caches<'a>,
     given: &[Resources],
 ) -> bool {
-    let n_left = |ledger: &Ledger| ledger.tally.left.iter().map(|(_, count)| u64::from(*count)).sum::<u64>();
-    let before = n_left(ledger);
+    let before = ledger.tally.n_left();
     let planned = ledger.state.bins().iter().enumerate().filter(|(_, bin)| bin.nodes > 0);
     let planned: Vec<usize> = planned.map(|(index, _)| index).collect();
     for (index, given) in planned.into_iter().zip(given) {
@@ -41,5 +40,5 @@ pub(crate) fn fill_given_back<'a>(
         }
         ledger.state.set_bin_room(index, planned, used, slack);
     }
-    n_left(ledger) < before
+    ledger.tally.n_left() < before
 }

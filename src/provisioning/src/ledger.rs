@@ -62,6 +62,15 @@ pub(crate) struct Tally {
     pub(crate) counts_on_no_domain: bool,
 }
 
+// === impl Tally ===
+
+impl Tally {
+    /// How many were not placed.
+    pub(crate) fn n_left(&self) -> u64 {
+        self.left.iter().map(|(_, count)| u64::from(*count)).sum()
+    }
+}
+
 // === impl Ledger ===
 
 impl Ledger {

@@ -36,10 +36,10 @@ impl Listings {
 impl Tables<'_> {
     /// Whether limits or a finite supply may keep a node of the pool from listing what minValues asks for, or shares from
     /// being planned as the cheapest of it.
-    pub(crate) fn limits_lists(&self, pool: PoolId) -> bool {
-        let table = self.table(pool);
-        let has_finite_paid = || table.with_ids().any(|(at, column)| !table.is_reserved(at) && column.slots.is_some());
-        !table.min_values.is_empty() && (self.is_limited(pool) || !self.shares.is_empty() || has_finite_paid())
+    pub(crate) fn may_lack_lists(&self, pool: PoolId) -> bool {
+        let has_min_values = !self.table(pool).min_values.is_empty();
+        let has_finite = self.has_finite_paid.get(pool.index()) == Some(&true);
+        has_min_values && (has_finite || self.is_limited(pool) || !self.shares.is_empty())
     }
 }
 
@@ -115,7 +115,7 @@ impl World<'_> {
 
     /// Whether every paid node of a pool can list what minValues asks for, and nothing that is cheaper than planned.
     pub(crate) fn keeps_lists(self, listings: &mut Listings, pool: PoolId) -> bool {
-        if !self.tables.limits_lists(pool) {
+        if !self.tables.may_lack_lists(pool) {
             return true;
         }
         let table = self.tables.table(pool);

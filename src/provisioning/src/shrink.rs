@@ -40,7 +40,7 @@ pub(crate) fn shrink(tables: &Tables<'_>, ledger: &mut Ledger, listings: &mut Li
         let Some(column) = World::new(tables, ledger).cheapest_column(index) else { continue };
         let Some(bin) = ledger.state.bins().get(index).filter(|bin| bin.planned != column) else { continue };
         let pool = bin.pool;
-        if !tables.limits_lists(pool) {
+        if !tables.may_lack_lists(pool) {
             ledger.move_bin(tables, index, column);
             continue;
         }

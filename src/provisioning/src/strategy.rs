@@ -30,10 +30,8 @@ pub(crate) struct Strategy {
     pub(crate) spares_limits: bool,
     /// Where limits are spared, order classes by how much of them a pod takes, not a node.
     pub(crate) frugal_first: bool,
-    /// Open no nodes, and ask none that exist: pods join planned ones.
-    pub(crate) only_joins: bool,
     /// Open no nodes: pods join those that exist and planned ones.
-    pub(crate) opens_none: bool,
+    pub(crate) only_joins: bool,
     /// Put pods that may be in any domain into those where volumes of spread pods can be. Tried only where another domain
     /// came to count for such a spread, and kept only if it places more pods.
     pub(crate) joins_volumes: bool,

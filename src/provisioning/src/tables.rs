@@ -46,6 +46,8 @@ pub(crate) struct Tables<'a> {
     pub(crate) pools_by_weight: Rc<[Vec<PoolId>]>,
     /// Whether any pool has reserved columns.
     pub(crate) has_reserved: bool,
+    /// By NodePool: whether it has columns that are paid for and of a finite supply.
+    pub(crate) has_finite_paid: Vec<bool>,
     /// By filter and NodePool: the ways in which nodes pass.
     pub(crate) passages: Vec<Vec<Vec<Passage>>>,
     /// See [`launch_filters`].
@@ -86,6 +88,7 @@ impl<'a> Tables<'a> {
             shares: Shares::new(cluster, universe, &columns, options),
             largest: columns.iter().map(|table| largest(cluster, table)).collect(),
             pools_by_weight: pools_by_weight(cluster).into(),
+            has_finite_paid: columns.iter().map(has_finite_paid).collect(),
             has_reserved: columns.iter().any(|table| !table.reserved.is_clear()),
             passages,
             launch_filters: launch_filters(universe),
@@ -207,6 +210,10 @@ impl<'a> Tables<'a> {
     pub(crate) fn may_be_placed(&self, id: ClassId) -> bool {
         self.universe.class(id).is_some_and(|class| self.spec(class).refusal.is_none())
     }
+}
+
+fn has_finite_paid(table: &ColumnTable) -> bool {
+    table.with_ids().any(|(at, column)| !table.is_reserved(at) && column.slots.is_some())
 }
 
 fn pools_by_weight(cluster: &Cluster) -> Vec<Vec<PoolId>> {

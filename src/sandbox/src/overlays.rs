@@ -77,7 +77,7 @@ impl Overlays {
                 class.is_none_or(|class| own.is_some_and(|own| own.name == class))
             };
             let pools = pools.values().map(|pool| &**pool).filter(is_of_class);
-            berth_convert::overlaid(catalogue, pools, overlays.values().map(|overlay| &**overlay))
+            berth_convert::overlaid(catalogue, pools, overlays.values().map(|overlay| &**overlay)).catalogue
         };
         cloud.set_overlay(Some(CatalogueOverlay::new(overlay)));
     }

@@ -1,5 +1,7 @@
 //! Koordinator's names around Reservations.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
 /// Annotation on a pod: the Reservation that it draws from, `{"name","uid"}`.
 pub const RESERVATION_ALLOCATED: &str = "scheduling.koordinator.sh/reservation-allocated";
 /// Annotation on a pod: it must draw from a Reservation, and from which; even empty it asks for one.
@@ -29,6 +31,13 @@ pub const RESERVATION_ORDER: &str = "scheduling.koordinator.sh/reservation-order
 pub const OPERATING_MODE: &str = "scheduling.koordinator.sh/operating-mode";
 /// The value of [`OPERATING_MODE`] for pods that hold room for others.
 pub const OPERATING_MODE_RESERVATION: &str = "Reservation";
+
+/// Whether a pod with this metadata is a Reservation itself.
+pub fn is_operating(metadata: &ObjectMeta) -> bool {
+    let mode = metadata.labels.as_ref().and_then(|labels| labels.get(OPERATING_MODE));
+    mode.is_some_and(|mode| mode == OPERATING_MODE_RESERVATION)
+}
+
 /// Label on a pod or Reservation: its priority where the pod spec has none.
 pub const PRIORITY: &str = "koordinator.sh/priority";
 /// Label on a pod: Reservations in mode Cluster may be bound to it.

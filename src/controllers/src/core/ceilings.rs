@@ -122,14 +122,12 @@ struct Sources {
 
 impl Prices {
     fn of(sources: Sources) -> Self {
-        let (mut faults, mut of_offerings) = (BTreeMap::new(), prices_of(&sources.catalogue));
-        if !sources.overlays.is_empty() {
-            let pools = || sources.pools.iter().map(|own| &**own);
-            let overlays = || sources.overlays.iter().map(|own| &**own);
-            of_offerings = prices_of(&berth_convert::overlaid(&sources.catalogue, pools(), overlays()));
-            faults = berth_convert::overlay_faults(&sources.catalogue, pools(), overlays());
+        if sources.overlays.is_empty() {
+            return Prices { of_offerings: prices_of(&sources.catalogue), faults: BTreeMap::new(), sources };
         }
-        Prices { sources, of_offerings, faults }
+        let (pools, overlays) = (sources.pools.iter().map(|own| &**own), sources.overlays.iter().map(|own| &**own));
+        let made = berth_convert::overlaid(&sources.catalogue, pools, overlays);
+        Prices { of_offerings: prices_of(&made.catalogue), faults: made.faults, sources }
     }
 }
 

@@ -27,8 +27,7 @@ impl Core {
 
     pub(super) fn step_overlay(&mut self, name: &str, now: Timestamp) {
         let job = Job::Overlay(name.to_owned());
-        let is_meant = |overlay: &&std::sync::Arc<NodeOverlay>| overlay.metadata.name.as_deref() == Some(name);
-        let Some(overlay) = self.state.all::<NodeOverlay>().find(is_meant).cloned() else {
+        let Some(overlay) = self.state.get_as::<NodeOverlay>("", name).cloned() else {
             return self.queue.forget(&job);
         };
         // Before the cloud has said what there is, nobody can say what is wrong.

@@ -151,7 +151,7 @@ fn an_overlaid_catalogue_differs_in_prices_and_added_resources_alone() {
     // What has run out has a price, too.
     let empty = catalogue.clone().without(|_, offering| offering.capacity_type().is_some());
     for catalogue in [catalogue, empty] {
-        let paid = crate::overlaid(&catalogue, [&pool], [&team]);
+        let paid = crate::overlaid(&catalogue, [&pool], [&team]).catalogue;
         let mut types = paid.clone().into_types();
         let half = "0.5".parse::<Money>().unwrap();
         for offering in &mut types[0].offerings {
@@ -162,6 +162,6 @@ fn an_overlaid_catalogue_differs_in_prices_and_added_resources_alone() {
         let mut expected = catalogue.clone().into_types();
         expected[0].offerings.iter_mut().for_each(|own| own.price = Money::ZERO);
         assert_eq!(types, expected);
-        assert_eq!(crate::overlaid(&catalogue, [], []), catalogue);
+        assert_eq!(crate::overlaid(&catalogue, [], []).catalogue, catalogue);
     }
 }
