@@ -27,7 +27,7 @@ pub(crate) fn convert(
         let resources = Amounts::read_exact(&entry.resources, cluster)
             .map_err(|problem| problem.under(format!("{}.resources", entry.name)))?
             .rounded_down();
-        let mut offerings = Vec::with_capacity(entry.offerings.len());
+        let (mut offerings, mut sold_out) = (Vec::with_capacity(entry.offerings.len()), Vec::new());
         let common: Vec<&str> = common_requirements(entry).map(|(key, _)| key).collect();
         for offering in &entry.offerings {
             let reserved = offering.reservation_id().filter(|_| is_reserved(offering));
@@ -39,7 +39,10 @@ pub(crate) fn convert(
                     .map(|reservation| reservation.instances)
                     .or(offering.launchable().count()),
                 None => match offering.launchable() {
-                    Availability::Count(0) => continue,
+                    Availability::Count(0) => {
+                        sold_out.push(convert_offering((entry, &common), offering, None, cluster, supplies, warnings));
+                        continue;
+                    }
                     launchable => launchable.count(),
                 },
             };
@@ -53,6 +56,7 @@ pub(crate) fn convert(
             resources,
             node_class,
             offerings,
+            sold_out,
         };
         cluster.instance_types.push(converted);
     }

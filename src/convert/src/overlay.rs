@@ -153,8 +153,9 @@ pub(crate) fn apply(mut overlays: Vec<OverlayRecord>, pools: &PoolLabels, cluste
     }
     let open = open_labels(&mut cluster.symbols);
     let types = cluster.instance_types.iter();
-    let mut changes: Vec<Changes<'_>> =
-        types.map(|known| Changes { prices: vec![None; known.offerings.len()], ..Changes::default() }).collect();
+    let mut changes: Vec<Changes<'_>> = types
+        .map(|known| Changes { prices: vec![None; known.known_offerings().count()], ..Changes::default() })
+        .collect();
     for overlay in &overlays {
         let selected = overlay.selected((pools, &open), cluster, &mut faults);
         let known = |at: &usize| changes.get(*at);
@@ -170,7 +171,7 @@ pub(crate) fn apply(mut overlays: Vec<OverlayRecord>, pools: &PoolLabels, cluste
         }
     }
     for (instance_type, changes) in cluster.instance_types.iter_mut().zip(changes) {
-        for (offering, winner) in instance_type.offerings.iter_mut().zip(changes.prices) {
+        for (offering, winner) in instance_type.known_offerings_mut().zip(changes.prices) {
             if let Some(price) = winner.and_then(|(overlay, _)| overlay.price) {
                 offering.list_price = price.apply(offering.list_price);
                 // A reserved offering is paid for already, whatever it is worth.
@@ -230,7 +231,7 @@ impl OverlayRecord {
         for (at, instance_type) in cluster.instance_types.iter().enumerate() {
             let own = pools.served_by(instance_type.node_class, open);
             let mut offerings = Vec::new();
-            for (position, offering) in instance_type.offerings.iter().enumerate() {
+            for (position, offering) in instance_type.known_offerings().enumerate() {
                 let selects = |labels: &&Labels| self.selects((instance_type, offering), labels, cluster);
                 let count = own.iter().copied().filter(selects).count();
                 if count > 0 && count == own.len() {

@@ -153,6 +153,7 @@ impl World {
             node_class: None,
             resources: Resources::from_amounts(&[cpus * 1000, cpus * 4 * GIB, 100]),
             offerings: Vec::new(),
+            sold_out: Vec::new(),
         });
         TypeHandle { world: self }
     }
