@@ -24,6 +24,9 @@ pub const KEEP_EMPTY_RESERVED: &str = "berth.sh/keep-empty-reserved-nodes";
 /// them is there, and that takes their slots.
 pub const REPLACE_IN_SLOT: &str = "berth.sh/replace-drifted-in-slot";
 
+/// A pod that nobody makes again is drained with a node that must go, and is no reason to save by.
+const NO_CONTROLLER: &str = "pod has no controller that would make another in its place";
+
 /// In what-ifs, the taint of nodes that another command is about to decide about: no pod comes, and theirs stay.
 pub(crate) const UNDECIDED: &str = "berth.sh/undecided";
 
@@ -349,6 +352,10 @@ impl<'a> Facts<'a> {
                 label(labels::ZONE),
                 label(labels::CAPACITY_TYPE)
             )));
+        }
+        let count = self.pods.iter().filter(|pod| pods::is_moved(pod) && pod.controller().is_none()).count();
+        if count > 0 {
+            reasons.push(Reason { reason: NO_CONTROLLER.to_owned(), count, cause: Cause::Other });
         }
         reasons
     }
