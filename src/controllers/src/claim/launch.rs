@@ -132,13 +132,12 @@ fn create(facts: &Facts<'_>, token: LaunchToken) -> Todo {
     }))
 }
 
-/// Whether the instance may come under a reservation later, where the cloud does that by group.
+/// Whether the instance may come under a reservation later, where the cloud does that by group: where its NodePool admits that,
+/// and the pods that it is for, whose requirements its NodeClaim has.
 fn joins_group(facts: &Facts<'_>) -> bool {
-    let requirements = match facts.pool {
-        Some(pool) => &pool.spec.template.spec.requirements,
-        None => &facts.claim.spec.requirements,
-    };
-    facts.adoption == ReservationAdoption::Group && facts.with_reserved && admit_reserved(requirements)
+    let by_pool = facts.pool.is_none_or(|pool| admit_reserved(&pool.spec.template.spec.requirements));
+    let is_admitted = by_pool && admit_reserved(&facts.claim.spec.requirements);
+    facts.adoption == ReservationAdoption::Group && facts.with_reserved && is_admitted
 }
 
 /// Whether nodes of these requirements may be on reserved capacity.
