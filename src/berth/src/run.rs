@@ -99,7 +99,7 @@ impl Cloud {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let solve = args.solve.options()?;
     let (_, catalogue, warnings) =
-        berth_sandbox::read_inputs(&[], args.instance_types.as_deref(), berth_plan::Validate::Strict)?;
+        berth_sandbox::read_inputs(&[], args.instance_types.as_deref(), berth_sandbox::Reading::default())?;
     for warning in warnings {
         crate::output::to_stderr(format_args!("warning: {warning}"));
     }

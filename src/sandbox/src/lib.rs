@@ -39,7 +39,7 @@ pub use cluster::{Ended, run};
 pub use error::SandboxError;
 pub use host::{Host, HostOptions};
 pub use machines::node_spec;
-pub use options::{Options, read_inputs};
+pub use options::{Options, Reading, read_inputs};
 pub use overlays::PriceSeen;
 pub use parts::{Begun, Parts, PartsOptions};
 pub use script::story_catalogue;

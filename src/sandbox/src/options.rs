@@ -73,6 +73,15 @@ fn timings() -> Timings {
     Timings { offers_period: Duration::from_secs(5), exhausted_for: Duration::from_secs(20), ..Timings::default() }
 }
 
+/// How objects are read.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Reading {
+    /// What becomes of fields that a kind does not have.
+    pub validate: Validate,
+    /// Whether the folders in folders are read, too.
+    pub recursive: bool,
+}
+
 /// Reads manifests and a catalogue, as `plan` does. What was passed over is said in the warnings.
 ///
 /// # Errors
@@ -80,11 +89,12 @@ fn timings() -> Timings {
 pub fn read_inputs(
     inputs: &[Input],
     catalogue: Option<&Path>,
-    validate: Validate,
+    reading: Reading,
 ) -> Result<(Vec<Object>, Catalogue, Vec<String>), SandboxError> {
     let mut objects = Vec::new();
     let mut manifests = berth_manifests::Options::default();
-    manifests.validate = validate;
+    manifests.validate = reading.validate;
+    manifests.recursive = reading.recursive;
     manifests.config_maps = true;
     let mut summary = berth_manifests::read(inputs, &manifests, |_, object| {
         objects.push(object);

@@ -72,6 +72,7 @@ pub(crate) use disruption::{Begun, Look, LooksFor};
 use disruption::{Disrupting, Found, disrupted};
 use garbage::Matched;
 use live::Assumed;
+use measure::Cause;
 use nominated::Nominated;
 use places::Places;
 use pod_times::PodTimes;
@@ -310,8 +311,10 @@ pub(crate) struct Core {
     own_bindings: BTreeSet<String>,
     /// Whether a decision was made that nobody has measured yet, and whether it could launch.
     decided: Option<bool>,
-    /// What the next decision is about: the first change since the last one, and how many more.
-    cause: Option<(String, usize)>,
+    /// What the next decision is about that binds alone.
+    binding_cause: Cause,
+    /// What the next one is about that may launch.
+    launching_cause: Cause,
     /// The decision that is being carried out, for the log.
     decision: tracing::Span,
 }
@@ -379,7 +382,8 @@ impl Core {
             unsynced_since: None,
             own_bindings: BTreeSet::new(),
             decided: None,
-            cause: None,
+            binding_cause: Cause::default(),
+            launching_cause: Cause::default(),
             decision: tracing::Span::none(),
         }
     }

@@ -13,7 +13,7 @@ use berth_catalogue::{Catalogue, MAX_PRICE, Money};
 use berth_cloudprovider::ReservationAdoption;
 use berth_cloudprovider_fake::cloud::{CloudConfig, CloudFaults};
 use berth_controllers::Options as Controllers;
-use berth_manifests::{Input, ManifestError, Object, Problem, Settings as File, Validate};
+use berth_manifests::{Input, ManifestError, Object, Problem, Settings as File};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
@@ -283,7 +283,7 @@ impl Loader {
             }
         }
         let inputs: Vec<Input> = names.iter().map(|name| Input::Path(self.folder.join(name))).collect();
-        let (objects, _, warnings) = berth_sandbox::read_inputs(&inputs, None, Validate::Strict)?;
+        let (objects, _, warnings) = berth_sandbox::read_inputs(&inputs, None, berth_sandbox::Reading::default())?;
         self.warnings.extend(warnings);
         Ok(objects)
     }

@@ -29,6 +29,7 @@ use berth_state::{ObjectRef, State};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 
+use super::measure::Cause;
 use super::{Core, Job};
 use crate::claim::{conditions, is_ready};
 use crate::clock::{after, elapsed};
@@ -72,6 +73,10 @@ pub(super) struct Disrupting {
     n_commands: u64,
     /// What has begun since that was asked last.
     begun: Vec<Begun>,
+    /// What the next look is about.
+    pub(super) cause: Cause,
+    /// The look that is had, for the log.
+    span: Option<tracing::Span>,
     /// Nodes whose command came to nothing, by name.
     put_back: BTreeMap<String, PutBack>,
     /// A look that is to be had, and when that was decided.
@@ -297,9 +302,11 @@ impl Core {
         }
         let (options, now) = *self.disrupting.look.take()?;
         self.disrupting.rest.only_empty = options.only_empty;
+        let span = tracing::info_span!("disrupting", cause = self.disrupting.cause.take());
+        self.disrupting.span = Some(span.clone());
         Some(Box::new(match copy {
-            Some(copy) => Look::Aside(copy, Box::new(options), now),
-            None => Look::at_once(&mut self.state, &mut self.decider, &options, now),
+            Some(copy) => Look::Aside(copy, Box::new(options), now, span),
+            None => span.in_scope(|| Look::at_once(&mut self.state, &mut self.decider, &options, now)),
         }))
     }
 
@@ -320,6 +327,8 @@ impl Core {
     /// What a look found: budgets let some of it begin.
     pub(super) fn found(&mut self, found: Found, now: Timestamp) {
         self.disrupting.is_looking = false;
+        let span = self.disrupting.span.take().unwrap_or_else(tracing::Span::none);
+        let _entered = span.enter();
         let found = match found {
             Some(Ok(found)) => found,
             Some(Err(error)) => {
