@@ -133,10 +133,15 @@ fn create(facts: &Facts<'_>, token: LaunchToken) -> Todo {
 }
 
 /// Whether the instance may come under a reservation later, where the cloud does that by group: where its NodePool admits that,
-/// and the pods that it is for, whose requirements its NodeClaim has.
+/// and the pods that it is for.
 fn joins_group(facts: &Facts<'_>) -> bool {
-    let by_pool = facts.pool.is_none_or(|pool| admit_reserved(&pool.spec.template.spec.requirements));
-    let is_admitted = by_pool && admit_reserved(&facts.claim.spec.requirements);
+    let requirements = match facts.pool {
+        Some(pool) => &pool.spec.template.spec.requirements,
+        None => &facts.claim.spec.requirements,
+    };
+    let keeps_off =
+        facts.claim.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(labels::KEEPS_OFF_SLOTS));
+    let is_admitted = !keeps_off && admit_reserved(requirements);
     facts.adoption == ReservationAdoption::Group && facts.with_reserved && is_admitted
 }
 

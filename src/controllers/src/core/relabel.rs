@@ -8,7 +8,7 @@ use berth_api::{NodeClaim, labels};
 use berth_cloudprovider::{Instance, tag};
 use berth_quantity::Operator;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{NodeSelectorRequirement, NodeSelectorTerm, PodSpec};
+use k8s_openapi::api::core::v1::{NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::json;
 
@@ -153,14 +153,30 @@ impl Core {
     }
 }
 
+/// Whether a pod may be on reserved capacity, whatever else it requires.
+pub(super) fn admits_slots(spec: &PodSpec) -> bool {
+    let is_it = |key: &str| key == labels::CAPACITY_TYPE;
+    let fits = |term: &NodeSelectorTerm| {
+        let mut expressions = term.match_expressions.iter().flatten().filter(|own| is_it(&own.key));
+        expressions.all(|expression| holds(expression, Some(labels::RESERVED)))
+    };
+    let selected = spec.node_selector.as_ref().and_then(|selector| selector.get(labels::CAPACITY_TYPE));
+    selected.is_none_or(|value| value == labels::RESERVED)
+        && required_of(spec).is_none_or(|required| required.node_selector_terms.iter().any(fits))
+}
+
+fn required_of(spec: &PodSpec) -> Option<&NodeSelector> {
+    let nodes = spec.affinity.as_ref()?.node_affinity.as_ref()?;
+    nodes.required_during_scheduling_ignored_during_execution.as_ref()
+}
+
+fn holds(requirement: &NodeSelectorRequirement, value: Option<&str>) -> bool {
+    let operator: Option<Operator> = requirement.operator.parse().ok();
+    operator.is_some_and(|operator| operator.admits(requirement.values.as_deref().unwrap_or_default(), value))
+}
+
 /// Whether a node of this name and these labels is what a pod requires of its node.
 fn requires(spec: &PodSpec, name: &str, labels: &Labels) -> bool {
-    let affinity = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
-    let required = affinity.and_then(|nodes| nodes.required_during_scheduling_ignored_during_execution.as_ref());
-    let holds = |requirement: &NodeSelectorRequirement, value: Option<&str>| {
-        let operator: Option<Operator> = requirement.operator.parse().ok();
-        operator.is_some_and(|operator| operator.admits(requirement.values.as_deref().unwrap_or_default(), value))
-    };
     let fits = |term: &NodeSelectorTerm| {
         let mut expressions = term.match_expressions.iter().flatten();
         let mut fields = term.match_fields.iter().flatten();
@@ -168,7 +184,7 @@ fn requires(spec: &PodSpec, name: &str, labels: &Labels) -> bool {
             && fields.all(|field| holds(field, Some(name)))
     };
     spec.node_selector.iter().flatten().all(|(key, value)| labels.get(key) == Some(value))
-        && required.is_none_or(|required| required.node_selector_terms.iter().any(fits))
+        && required_of(spec).is_none_or(|required| required.node_selector_terms.iter().any(fits))
 }
 
 /// The labels that say what an instance is bought as.

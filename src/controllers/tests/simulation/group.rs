@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use berth_cloudprovider::ReservationAdoption;
-use berth_cloudprovider_fake::cloud::CloudConfig;
+use berth_cloudprovider::{ReservationAdoption, ReservationMatching};
+use berth_cloudprovider_fake::cloud::{CloudConfig, FakeReservation};
 use serde_json::{Value, json};
 
 use crate::disruption::{events, pool_with, set_slots, uids};
@@ -48,7 +48,9 @@ async fn a_node_whose_pods_do_not_want_slots_is_not_relabelled() {
     deploy_paid_alone(&world, "marked").await;
     let runs = world.settles(10, async |world| world.all_run().await == Some(3)).await;
     assert!(runs, "{}", state_of(&world).await);
-    set_slots(&world, 1);
+    let before = world.cloud.reservation_definitions()["cr-web"].clone();
+    world.had_slots("cr-web", 0);
+    world.cloud.set_reservation("cr-web", FakeReservation { total: 1, matching: ReservationMatching::Open, ..before });
     tokio::time::sleep(Duration::from_secs(1800)).await;
     assert_eq!(world.fleet(), fleet(&[("m5.xlarge", "cr-web", 1)]), "the cloud asks nobody");
     for labels in [&world.nodes().await[0].metadata.labels, &world.claims().await[0].metadata.labels] {
