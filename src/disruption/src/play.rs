@@ -142,8 +142,8 @@ fn supply_of(cluster: &Cluster, launch: &Launch) -> Option<String> {
 /// Launches nodes. `None`, and nothing is changed, where one finds no slot.
 pub(crate) fn stand_up(state: &mut State, launches: &[(String, &Launch)], now: Time) -> Option<Played> {
     let mut played = Played::default();
-    let launched = Launched::of(state, launches, now);
-    if played.create(state, launched, now) {
+    let result = Launched::of(state, launches, now);
+    if played.create(state, result, now) {
         return Some(played);
     }
     played.undo(state);
@@ -159,7 +159,7 @@ pub(crate) fn play(
     now: Time,
 ) -> Result<Option<Played>, DecideError> {
     let mut played = Played::default();
-    let launched = Launched::of(state, launches, now);
+    let result = Launched::of(state, launches, now);
     // By name: one that moved before is made anew, and has no uid yet.
     let mut moved: BTreeSet<Key> = BTreeSet::new();
     for room in gone.iter().flat_map(|candidate| &candidate.held) {
@@ -185,7 +185,7 @@ pub(crate) fn play(
         played.assume(state, &candidate.node, Patch::Remove);
     }
     // What a removed node frees is not given back: it is free only when the cloud's count says so.
-    if !played.create(state, launched, now) {
+    if !played.create(state, result, now) {
         // A command that was found beside this one took a slot.
         played.undo(state);
         return Ok(None);
