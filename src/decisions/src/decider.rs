@@ -182,7 +182,6 @@ impl Decider {
         &mut self,
         state: &'s mut State,
         node: &str,
-        _options: &Options,
         now: Time,
     ) -> Result<Option<Displaced<'s>>, DecideError> {
         expect_synced(state)?;

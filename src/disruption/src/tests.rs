@@ -113,10 +113,10 @@ fn state_of(objects: &[Object], slots: &[(&str, u32, &str, u32)]) -> State {
     let mut state = State::new(berth_state::Options::default());
     for &kind in Kind::ALL {
         let objects = objects.iter().filter(|object| object.kind() == kind).cloned().collect();
-        state.apply(Event::Relisted { kind, objects, resource_version: None }, now()).unwrap();
+        state.apply(Event::Relisted { kind, objects, resource_version: None }).unwrap();
     }
     let catalogue = berth_catalogue::read(catalogue(slots).to_string().as_bytes(), "types.json").unwrap();
-    state.apply(Event::Offered { catalogue: catalogue.into(), seen: None }, now()).unwrap();
+    state.apply(Event::Offered { catalogue: catalogue.into(), seen: None }).unwrap();
     state
 }
 

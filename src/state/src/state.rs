@@ -106,7 +106,7 @@ impl State {
     /// # Errors
     /// Objects that cannot be used, with their reasons: they count as [`RefusedObject::counts_as`] says, and all else of
     /// the event was taken in.
-    pub fn apply(&mut self, event: Event, _now: Time) -> Result<Touched, Refused> {
+    pub fn apply(&mut self, event: Event) -> Result<Touched, Refused> {
         let mut refused = Vec::new();
         let touched = match event {
             Event::Applied(object) => self.upsert(object, &mut refused),

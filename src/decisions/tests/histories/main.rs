@@ -111,7 +111,7 @@ pub(crate) fn rebuilt(objects: &[Object], reversed: bool) -> State {
             of_kind.reverse();
         }
         // Those that cannot be used are refused, and told by `State::refused`.
-        let _ = state.apply(Event::Relisted { kind, objects: of_kind, resource_version: None }, NOW);
+        let _ = state.apply(Event::Relisted { kind, objects: of_kind, resource_version: None });
     }
     state
 }
@@ -352,16 +352,16 @@ proptest! {
         let mut state = rebuilt(&[], false);
         world.offer_to(&mut state);
         for object in &passing {
-            let _ = state.apply(Event::Applied(object.clone()), NOW);
+            let _ = state.apply(Event::Applied(object.clone()));
         }
         let mut decider = Decider::new();
         let _ = decider.decide(&mut state, &binding(), NOW);
         world::shuffle(&mut objects, order);
         for object in objects {
-            let _ = state.apply(Event::Applied(object), NOW);
+            let _ = state.apply(Event::Applied(object));
         }
         for object in passing {
-            let _ = state.apply(Event::Deleted { object: object.reference().unwrap(), resource_version: None }, NOW);
+            let _ = state.apply(Event::Deleted { object: object.reference().unwrap(), resource_version: None });
         }
         let is = decision_of(&mut state, &mut decider, NOW);
         prop_assert!(is == expected, "{}", difference(&is, &expected));
