@@ -121,8 +121,10 @@ impl Builder {
     /// Nothing yet.
     pub fn new(options: Options) -> Self {
         let keyed = Keyed::with_key(options.hash_key);
+        let mut cluster = Cluster::with_hash_key(options.hash_key);
+        cluster.resource_names.set_limit(options.resource_limit);
         Builder {
-            cluster: Cluster::with_hash_key(options.hash_key),
+            cluster,
             options,
             warnings: FxIndexSet::default(),
             repeated: None,

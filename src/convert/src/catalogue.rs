@@ -8,7 +8,7 @@ use rustc_hash::{FxBuildHasher, FxHashSet};
 
 use crate::Problem;
 use crate::names::{derived_labels, region_of};
-use crate::quantities::Amounts;
+use crate::quantities::{Amounts, Named};
 use crate::terms::node_key;
 
 /// Adds the types of a catalogue to the cluster's, for one node class or for pools without one. Slots are those of
@@ -24,7 +24,7 @@ pub(crate) fn convert(
     warnings.extend(catalogue.warnings().iter().map(ToString::to_string));
     supplies.named.clear();
     for entry in catalogue.types() {
-        let resources = Amounts::read_exact(&entry.resources, cluster)
+        let resources = Amounts::read_exact(&entry.resources, Named::Offered, cluster)
             .map_err(|problem| problem.under(format!("{}.resources", entry.name)))?
             .rounded_down();
         let mut offerings = Vec::with_capacity(entry.offerings.len());

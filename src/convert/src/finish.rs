@@ -30,7 +30,7 @@ use crate::ownership::Ownership;
 use crate::place::place_pods;
 use crate::pod_record::PodRecord;
 use crate::pool::PoolRecord;
-use crate::reservation::ReservationRecord;
+use crate::reservation::{ReservationRecord, ignored};
 use crate::resolve::Resolver;
 use crate::stand_ins::{add_reservations, sorted, valid_seconds};
 use crate::terms::node_key;
@@ -381,17 +381,12 @@ fn default_spread(args: &PodTopologySpreadArgs, symbols: &mut Symbols) -> Defaul
 
 /// The scheduler's configuration, of the resources that the input names.
 fn rules(args: &ReservationArgs, cluster: &Cluster) -> ReservationRules {
-    let is_ignored = |name: &str| {
-        args.ignored_resources.iter().any(|ignored| ignored == name)
-            || name.split_once('/').is_some_and(|(group, _)| args.ignored_resource_groups.iter().any(|g| g == group))
-    };
-    let names = cluster.resource_names.iter();
     ReservationRules {
         preempts: args.enable_preemption,
         pre_allocation: PreAllocationSettings {
             cluster_mode: args.pre_allocation_config.enable_cluster_mode,
             prefers_free_room: args.pre_allocation_config.prefer_no_pre_allocated_pods,
         },
-        ignored: names.filter(|(_, name)| is_ignored(cluster.symbols.text(*name))).map(|(id, _)| id).collect(),
+        ignored: ignored(args, cluster),
     }
 }

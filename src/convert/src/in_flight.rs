@@ -11,7 +11,7 @@ use crate::annotations;
 use crate::maps::FxIndexSet;
 use crate::node_record::{Asked, NodeRecord};
 use crate::pool::requirements_of;
-use crate::quantities::Amounts;
+use crate::quantities::{Amounts, Named};
 
 /// One thing that a claim may become.
 struct Candidate<'c> {
@@ -21,7 +21,7 @@ struct Candidate<'c> {
 }
 
 pub(crate) fn read_asked(claim: &NodeClaim, pairs: &[(Sym, Sym)], cluster: &mut Cluster) -> Result<Asked, Problem> {
-    let requests = Amounts::read_exact(&claim.spec.resources.requests, cluster)
+    let requests = Amounts::read_exact(&claim.spec.resources.requests, Named::Offered, cluster)
         .map_err(|problem| problem.under("spec.resources.requests"))?
         .rounded_up();
     let example = r#"{"instanceType":"m5.large","zone":"us-east-1a","capacityType":"on-demand"}"#;

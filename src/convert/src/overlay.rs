@@ -8,7 +8,7 @@ use rustc_hash::FxBuildHasher;
 use crate::Problem;
 use crate::maps::{FxIndexMap, FxIndexSet};
 use crate::pool::{PoolRecord, open_labels};
-use crate::quantities::Amounts;
+use crate::quantities::{Amounts, Named};
 use crate::terms::{node_key, requirement};
 
 /// A NodeOverlay.
@@ -59,8 +59,9 @@ pub(crate) fn read_overlay(name: &str, overlay: &NodeOverlay, cluster: &mut Clus
         }
         (None, None) => None,
     };
-    let capacity =
-        Amounts::read_exact(&spec.capacity, cluster).map_err(|problem| problem.under("spec.capacity"))?.rounded_down();
+    let capacity = Amounts::read_exact(&spec.capacity, Named::Offered, cluster)
+        .map_err(|problem| problem.under("spec.capacity"))?
+        .rounded_down();
     Ok(OverlayRecord {
         name: name.to_owned(),
         weight: spec.weight.unwrap_or(0),

@@ -57,7 +57,7 @@ pub use reservation::{
     PreAllocationSettings, Reservation, ReservationOwner, ReservationRules, Template,
 };
 pub use reservation_ask::{ReservationAffinity, ReservationAsk};
-pub use resources::{ResourceId, ResourceNames, Resources};
+pub use resources::{ResourceId, ResourceLimit, ResourceNames, Resources};
 pub use room::{NodeRoom, Room};
 pub use shared::Shared;
 pub use snapshot::{Bin, HostCounts, Mark, NodeEdit, NodeState, Site, Snapshot, host_allowance, host_allowance_above};

@@ -7,7 +7,9 @@ use berth_convert::{Builder, ConvertError, Expansion, Objects, Options};
 
 use crate::built::{Built, Conversion, Tracked};
 use crate::counted::Counted;
+use crate::entry::Entry;
 use crate::event::{CountsAs, RefusedObject};
+use crate::kept::Kept;
 use crate::{Key, Kind, State, Time};
 
 impl State {
@@ -23,7 +25,7 @@ impl State {
         self.conversions.values().sum()
     }
 
-    /// The same by what had it done: the kind of the object that changed, `supplies`, `offers` or `time`.
+    /// The same by what had it done: the kind of the object that changed, `supplies`, `offers`, `resources` or `time`.
     pub fn conversions(&self) -> &BTreeMap<&'static str, u64> {
         &self.conversions
     }
@@ -35,7 +37,23 @@ impl State {
         self.built = self.build(now).ok();
     }
 
+    /// Converts everything. Where there are more resources than are told apart, those count that were asked for first.
     pub(crate) fn build(&self, now: Time) -> Result<Built, ConvertError> {
+        let built = self.build_in_order(now, self.entries.iter())?;
+        if !built.live.has_refused_resources() {
+            return Ok(built);
+        }
+        drop(built);
+        let mut entries: Vec<(&Key, &Entry)> = self.entries.iter().collect();
+        entries.sort_by_key(|(key, entry)| turn(key, entry));
+        self.build_in_order(now, entries.into_iter())
+    }
+
+    fn build_in_order<'s>(
+        &'s self,
+        now: Time,
+        entries: impl Iterator<Item = (&'s Key, &'s Entry)>,
+    ) -> Result<Built, ConvertError> {
         let mut builder = Builder::new(Options { now: Some(now), ..self.options.clone() });
         builder.set_expansion(Expansion::PodsThatExist);
         let mut refused = Vec::new();
@@ -54,8 +72,10 @@ impl State {
             builder
                 .adjust_slots(|id, free| Counted { entries: &self.entries, cloud: &self.cloud }.free_slots(id, free));
         }
-        for (key, entry) in self.entries.iter() {
+        let mut n_objects = 0;
+        for (key, entry) in entries {
             let Some(object) = entry.counted() else { continue };
+            n_objects += 1;
             if let Err(error) = object.add_to(&mut builder) {
                 refused.push(RefusedObject::new(key.clone(), &error, CountsAs::Absent));
             }
@@ -63,6 +83,34 @@ impl State {
         builder.leave_out_counted(|id, claim| self.cloud.counts_launch(id, claim));
         let live = builder.finish_live()?;
         let warnings = live.warnings().map(str::to_owned).collect();
-        Ok(Built { conversion: Conversion::default(), live, is_patched: false, warnings, refused })
+        Ok(Built {
+            conversion: Conversion::default(),
+            live,
+            at: now,
+            n_objects,
+            n_changes: 0,
+            knows_too_few: false,
+            is_patched: false,
+            warnings,
+            refused,
+        })
+    }
+}
+
+/// When an object is read where not all resources can be told apart: first what has resources, then pods by age, then what
+/// makes pods, which asks for nothing itself.
+fn turn(key: &Key, entry: &Entry) -> (u8, Option<Time>) {
+    match key.kind {
+        Kind::Pod => {
+            let created = entry.counted().and_then(Kept::pod).and_then(|pod| pod.created());
+            (1, Some(created.unwrap_or(Time::MAX)))
+        }
+        Kind::CronJob
+        | Kind::Deployment
+        | Kind::Job
+        | Kind::ReplicaSet
+        | Kind::ReplicationController
+        | Kind::StatefulSet => (2, None),
+        _ => (0, None),
     }
 }

@@ -218,9 +218,9 @@ impl State {
     /// The cluster that decisions are made from, brought up to date by what has changed. Its nodes are in no order.
     pub fn cluster(&mut self, now: Time) -> &Cluster {
         // Time alone changes it, too.
-        if !self.built.as_ref().is_some_and(|built| built.live.is_valid_at(now)) {
-            if self.built.is_some() {
-                self.forgotten = "time";
+        if !self.built.as_ref().is_some_and(|built| built.is_current(now)) {
+            if let Some(built) = &self.built {
+                self.forgotten = if built.live.is_valid_at(now) { "resources" } else { "time" };
             }
             self.convert_anew(now);
         }

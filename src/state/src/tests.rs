@@ -10,6 +10,7 @@ mod in_place;
 mod records;
 mod references;
 mod replicas;
+mod resources;
 mod spreading;
 mod usable;
 

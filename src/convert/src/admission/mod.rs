@@ -244,7 +244,7 @@ impl Admission {
                 class.constrain(&mut changed.spec, to.cluster);
             }
             if is_beyond {
-                changed.spec.refusal.get_or_insert_with(|| Refusal(beyond_limit()));
+                changed.spec.refusal.get_or_insert_with(|| Refusal(beyond_limit(to.cluster)));
             }
             changed.shape = index(self.shapes.insert_full(shape.text()).0).saturating_add(1);
             answer.0 = index(to.drafts.insert_full(changed).0);

@@ -37,6 +37,7 @@ use crate::overlay::PoolLabels;
 use crate::ownership::Ownership;
 use crate::place::PodLocation;
 use crate::pod_record::PodParts;
+use crate::reservation::ignored;
 use crate::resolve::Resolver;
 use crate::workloads::{Owner, Workloads};
 
@@ -257,10 +258,22 @@ impl Live {
         &self.cluster
     }
 
+    /// Whether a resource was one too many at some time: with other objects others may be known, so that what is converted
+    /// anew may be another cluster. A pod that names one too many has no place until then.
+    pub fn has_refused_resources(&self) -> bool {
+        self.cluster.resource_names.has_refused()
+    }
+
     /// Reads something with the tables of the cluster; `None` where that cannot be done without converting everything anew:
     /// it fails, or names resources that were of no matter. Images that were of no matter are noted, for
     /// [`Live::show_images`].
     fn read<T>(&mut self, read: impl FnOnce(&mut Builder) -> Result<T, ConvertError>) -> Option<T> {
+        let n_resources = self.cluster.resource_names.len();
+        self.read_asking(read).filter(|_| self.cluster.resource_names.len() == n_resources)
+    }
+
+    /// The same of what asks for resources and has none: what nobody named before nobody has.
+    fn read_asking<T>(&mut self, read: impl FnOnce(&mut Builder) -> Result<T, ConvertError>) -> Option<T> {
         let n_resources = self.cluster.resource_names.len();
         let n_drafts = self.rooms.resolver.drafts.len();
         self.lend();
@@ -274,7 +287,10 @@ impl Live {
                 images.asked.push(*image);
             }
         }
-        found.ok().filter(|_| self.cluster.resource_names.len() == n_resources)
+        // The configuration may have rules for a resource, which caches follow from one conversion to the next.
+        let has_others = self.cluster.resource_names.len() != n_resources
+            && ignored(&self.reader.options.reservations, &self.cluster) != self.cluster.rules.ignored;
+        found.ok().filter(|_| !has_others)
     }
 
     /// Swaps the tables that objects are read into with the reader's.

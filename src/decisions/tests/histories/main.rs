@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use berth_decisions::{Decider, ExpectedNodes, Options, SolveOptions, decide};
+use berth_model::ResourceLimit;
 use berth_state::{Event, Kind, Object, State, Time};
 use proptest::prelude::*;
 
@@ -95,7 +96,9 @@ pub(crate) fn difference(is: &str, expected: &str) -> String {
 pub(crate) fn fresh() -> State {
     static MADE: AtomicU64 = AtomicU64::new(0);
     let hash_key = [1, 2, 3, MADE.fetch_add(1, Ordering::Relaxed)];
-    State::new(berth_state::Options { node_overlay: true, hash_key, ..berth_state::Options::default() })
+    // Pods ask for more resources than are told apart then.
+    let resource_limit = ResourceLimit { asked: 9, all: 20 };
+    State::new(berth_state::Options { node_overlay: true, hash_key, resource_limit, ..berth_state::Options::default() })
 }
 
 /// A state that was told what there is, kind by kind.
