@@ -51,12 +51,10 @@ impl Builder {
         Ok(Converted { ends_pods, ..live.into_converted() })
     }
 
-    /// What all the objects mean together, so that single pods may come and go.
-    ///
-    /// # Errors
-    /// None today; what is wrong with an object is said when it is added.
-    pub fn finish_live(self) -> Result<Live, ConvertError> {
-        Ok(self.convert().0)
+    /// What all the objects mean together, so that single pods may come and go. What is wrong with an object was said when it
+    /// was added.
+    pub fn finish_live(self) -> Live {
+        self.convert().0
     }
 
     /// The cluster, and whether a change ends pods that run.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use berth_convert::{Builder, ConvertError, Expansion, Objects, Options};
+use berth_convert::{Builder, Expansion, Objects, Options};
 
 use crate::built::{Built, Conversion, Tracked};
 use crate::counted::Counted;
@@ -13,11 +13,12 @@ use crate::kept::Kept;
 use crate::{Key, Kind, State, Time};
 
 impl State {
-    /// The cluster as [`State::cluster`] has it, to be followed; `None` where nothing could be converted.
-    pub fn tracked(&mut self, now: Time) -> Option<Tracked<'_>> {
-        self.cluster(now);
-        let Built { conversion, live, .. } = self.built.as_ref()?;
-        Some(Tracked { cluster: live.tidied(), conversion, live })
+    /// The cluster as [`State::cluster`] has it, to be followed.
+    pub fn tracked(&mut self, now: Time) -> Tracked<'_> {
+        let Built { conversion, live, .. } = self.converted_by(now);
+        live.cluster();
+        let live = &*live;
+        Tracked { cluster: live.tidied(), conversion, live }
     }
 
     /// How often everything was converted anew: at first, and where a change could not be taken in where it is.
@@ -30,18 +31,28 @@ impl State {
         &self.conversions
     }
 
-    /// Converts everything anew.
-    pub(crate) fn convert_anew(&mut self, now: Time) {
-        *self.conversions.entry(self.forgotten).or_default() += 1;
-        self.gone = None;
-        self.built = self.build(now).ok();
+    /// What is converted, brought up to date: there is no cluster but what all objects make.
+    pub(crate) fn converted_by(&mut self, now: Time) -> &mut Built {
+        let built = match self.built.take() {
+            Some(built) if built.is_current(now) => built,
+            gone => {
+                // Time alone changes it, too.
+                if let Some(gone) = gone {
+                    self.forgotten = if gone.live.is_valid_at(now) { "resources" } else { "time" };
+                }
+                *self.conversions.entry(self.forgotten).or_default() += 1;
+                self.gone = None;
+                self.build(now)
+            }
+        };
+        self.built.insert(built)
     }
 
     /// Converts everything. Where there are more resources than are told apart, those count that were asked for first.
-    pub(crate) fn build(&self, now: Time) -> Result<Built, ConvertError> {
-        let built = self.build_in_order(now, self.entries.iter())?;
+    pub(crate) fn build(&self, now: Time) -> Built {
+        let built = self.build_in_order(now, self.entries.iter());
         if !built.live.has_refused_resources() {
-            return Ok(built);
+            return built;
         }
         drop(built);
         let mut entries: Vec<(&Key, &Entry)> = self.entries.iter().collect();
@@ -49,11 +60,7 @@ impl State {
         self.build_in_order(now, entries.into_iter())
     }
 
-    fn build_in_order<'s>(
-        &'s self,
-        now: Time,
-        entries: impl Iterator<Item = (&'s Key, &'s Entry)>,
-    ) -> Result<Built, ConvertError> {
+    fn build_in_order<'s>(&'s self, now: Time, entries: impl Iterator<Item = (&'s Key, &'s Entry)>) -> Built {
         let mut builder = Builder::new(Options { now: Some(now), ..self.options.clone() });
         builder.set_expansion(Expansion::PodsThatExist);
         let mut refused = Vec::new();
@@ -81,9 +88,9 @@ impl State {
             }
         }
         builder.leave_out_counted(|id, claim| self.cloud.counts_launch(id, claim));
-        let live = builder.finish_live()?;
+        let live = builder.finish_live();
         let warnings = live.warnings().map(str::to_owned).collect();
-        Ok(Built {
+        Built {
             conversion: Conversion::default(),
             live,
             at: now,
@@ -93,7 +100,7 @@ impl State {
             is_patched: false,
             warnings,
             refused,
-        })
+        }
     }
 }
 

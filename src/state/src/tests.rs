@@ -528,7 +528,7 @@ fn what_a_running_cluster_sees_all_the_time_converts_nothing_anew() {
         let node = cluster.nodes.iter().find(|node| cluster.symbols.text(node.name) == name);
         node.map(|node| node.free.get(berth_model::ResourceId::CPU))
     };
-    let conversion = state.tracked(NOW).unwrap().conversion.clone();
+    let conversion = state.tracked(NOW).conversion.clone();
     let uninitialized = json!({"providerID": "i-new", "conditions": [{"type": "Launched", "status": "True",
         "reason": "Launched", "message": "", "lastTransitionTime": "1970-01-01T00:00:00Z"}], "allocatable": mk_room()});
     let events = [
@@ -548,7 +548,7 @@ fn what_a_running_cluster_sees_all_the_time_converts_nothing_anew() {
     for event in events {
         let what = Key::of(&event).unwrap();
         state.apply(Event::Applied(event)).unwrap();
-        assert!(*state.tracked(NOW).unwrap().conversion == conversion, "{what} had everything converted anew");
+        assert!(*state.tracked(NOW).conversion == conversion, "{what} had everything converted anew");
         seen.push((free(&mut state, "c"), free(&mut state, "new")));
     }
     // What the claim promises, then the node in its place, with room kept for the DaemonSet until its pod is there.
@@ -561,6 +561,6 @@ fn what_a_running_cluster_sees_all_the_time_converts_nothing_anew() {
     assert_eq!(state.cluster(NOW).budgets[0].allowed, 1);
     let gone = mk_node("new", 1).reference().unwrap().key.with_uid(None);
     state.apply(Event::Deleted { object: gone, resource_version: None }).unwrap();
-    assert!(*state.tracked(NOW).unwrap().conversion == conversion);
+    assert!(*state.tracked(NOW).conversion == conversion);
     assert_eq!((free(&mut state, "c"), free(&mut state, "new")), (Some(3500), None));
 }

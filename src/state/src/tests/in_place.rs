@@ -240,7 +240,7 @@ fn nodes_show_an_image_as_soon_as_a_pod_asks_for_it() {
             "spec": {"containers": [{"name": "app", "image": image}]}}))
     };
     assert_eq!(shown(&mut state), []);
-    let before = (state.n_conversions(), state.tracked(NOW).unwrap().n_changes());
+    let before = (state.n_conversions(), state.tracked(NOW).n_changes());
     state.apply(Event::Applied(pod("web", "web:1"))).unwrap();
     assert_eq!(shown(&mut state), [("web:1".to_owned(), 10)]);
     // Nobody asks for what a node gets; until somebody does.
@@ -249,7 +249,7 @@ fn nodes_show_an_image_as_soon_as_a_pod_asks_for_it() {
     let anew = shown(&mut state.snapshot());
     assert_eq!(shown(&mut state), anew);
     assert_eq!(anew.len(), 2);
-    let after = (state.n_conversions(), state.tracked(NOW).unwrap().n_changes());
+    let after = (state.n_conversions(), state.tracked(NOW).n_changes());
     assert_eq!(after.0, before.0, "{:?}", state.conversions());
     assert_eq!(after.1, before.1 + 2, "who follows is told of either node");
 }

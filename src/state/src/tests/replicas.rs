@@ -57,9 +57,9 @@ fn what_another_replica_converted_is_not_adopted() {
 fn each_copy_has_changes_of_its_own() {
     let (mut state, mut replica) = followed();
     let mut copy = replica.converted();
-    let conversion = copy.tracked(NOW).unwrap().conversion.clone();
-    assert!(*replica.tracked(NOW).unwrap().conversion != conversion);
-    assert!(*replica.converted().tracked(NOW).unwrap().conversion != conversion);
+    let conversion = copy.tracked(NOW).conversion.clone();
+    assert!(*replica.tracked(NOW).conversion != conversion);
+    assert!(*replica.converted().tracked(NOW).conversion != conversion);
     assert!(state.adopt(&mut copy));
-    assert!(*state.tracked(NOW).unwrap().conversion == conversion);
+    assert!(*state.tracked(NOW).conversion == conversion);
 }
