@@ -3,10 +3,11 @@
 use berth_api::labels;
 use berth_catalogue::{Availability, Catalogue, InstanceTypeEntry, OfferingEntry, Operator};
 use berth_model::{CapacityType, Cluster, InstanceType, Labels, Offering, SlotId, Slots, Sym, Symbols};
-use indexmap::{IndexMap, IndexSet};
+use indexmap::IndexMap;
 use rustc_hash::{FxBuildHasher, FxHashSet};
 
 use crate::Problem;
+use crate::maps::Texts;
 use crate::names::{derived_labels, region_of};
 use crate::quantities::{Amounts, Named};
 use crate::terms::node_key;
@@ -19,7 +20,7 @@ pub(crate) fn convert(
     with_reserved: bool,
     supplies: &mut Supplies,
     cluster: &mut Cluster,
-    warnings: &mut IndexSet<String, FxBuildHasher>,
+    warnings: &mut Texts,
 ) -> Result<(), Problem> {
     warnings.extend(catalogue.warnings().iter().map(ToString::to_string));
     supplies.named.clear();
@@ -89,7 +90,7 @@ fn convert_offering(
     free: Option<u32>,
     cluster: &mut Cluster,
     supplies: &mut Supplies,
-    warnings: &mut IndexSet<String, FxBuildHasher>,
+    warnings: &mut Texts,
 ) -> Offering {
     let symbols = &mut cluster.symbols;
     let capacity_type = match offering.capacity_type() {

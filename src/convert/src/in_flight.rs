@@ -8,7 +8,7 @@ use berth_model::{Cluster, InstanceType, Offering, Requirement, Requirements, Re
 
 use crate::Problem;
 use crate::annotations;
-use crate::maps::FxIndexSet;
+use crate::maps::Texts;
 use crate::node_record::{Asked, NodeRecord};
 use crate::pool::requirements_of;
 use crate::quantities::{Amounts, Named};
@@ -59,7 +59,7 @@ pub(crate) fn promised(
     mut record: NodeRecord,
     asked: &Asked,
     cluster: &mut Cluster,
-    warnings: &mut FxIndexSet<String>,
+    warnings: &mut Texts,
 ) -> Option<(NodeRecord, Option<SlotId>)> {
     let name = cluster.symbols.text(record.name).to_owned();
     let candidates = candidates(&asked.requirements, cluster);

@@ -2,11 +2,9 @@
 
 use berth_api::{NodeOverlay, PriceAdjustment};
 use berth_model::{CapacityType, Cluster, InstanceType, Labels, Money, Offering, Requirements, ResourceId, Sym};
-use indexmap::IndexSet;
-use rustc_hash::FxBuildHasher;
 
 use crate::Problem;
-use crate::maps::{FxIndexMap, FxIndexSet};
+use crate::maps::{FxIndexMap, FxIndexSet, Texts};
 use crate::pool::{PoolRecord, open_labels};
 use crate::quantities::{Amounts, Named};
 use crate::terms::{node_key, requirement};
@@ -140,7 +138,7 @@ pub enum OverlayFault {
 /// The faults of overlays, each with the overlay's name; none stands twice.
 pub(crate) type Faults = Vec<(String, OverlayFault)>;
 
-pub(crate) fn warn(faults: Faults, warnings: &mut IndexSet<String, FxBuildHasher>) {
+pub(crate) fn warn(faults: Faults, warnings: &mut Texts) {
     warnings.extend(faults.into_iter().map(|(name, fault)| format!("NodeOverlay {name}: {fault}")));
 }
 

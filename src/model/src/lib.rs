@@ -44,7 +44,7 @@ pub use cpu_set::{CpuSet, CpuSetError};
 pub use holding::{Holding, StandIn};
 pub use ids::{LabelsId, ReservationId, RowId, SpecId};
 pub use instance_type::{CapacityType, InstanceType, Offering, SlotId, Slots};
-pub use keyed::{Keyed, KeyedMap};
+pub use keyed::{Keyed, KeyedMap, KeyedSet};
 pub use labels::{Labels, Selector};
 pub use node::{Cordon, Daemon, Node, NodePool};
 pub use pod::{

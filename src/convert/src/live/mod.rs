@@ -32,7 +32,7 @@ use crate::ConvertError;
 use crate::builder::{Builder, Converted};
 use crate::capacity::Links;
 use crate::existing::ExistingNodes;
-use crate::maps::FxIndexSet;
+use crate::maps::{FxIndexSet, Texts};
 use crate::overlay::PoolLabels;
 use crate::ownership::Ownership;
 use crate::place::PodLocation;
@@ -137,7 +137,7 @@ pub(crate) struct Rooms {
 #[derive(Clone)]
 pub struct Live {
     cluster: Cluster,
-    warnings: FxIndexSet<String>,
+    warnings: Texts,
     /// The seconds of Unix time at which the cluster is as it was converted.
     valid: RangeInclusive<i64>,
     /// Reads objects; the cluster and the tables that it interns into are lent to it.
@@ -176,7 +176,7 @@ impl Live {
         cluster: Cluster,
         reader: Builder,
         rooms: Rooms,
-        (warnings, valid): (FxIndexSet<String>, RangeInclusive<i64>),
+        (warnings, valid): (Texts, RangeInclusive<i64>),
         pods: impl Iterator<Item = (Known, PodLocation)>,
     ) -> Self {
         let (at_first, keyed) = (sizes(&cluster), cluster.keyed_map());
