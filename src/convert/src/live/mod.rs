@@ -13,6 +13,7 @@ mod nodes;
 mod offers;
 mod others;
 mod pods;
+mod records;
 mod reservations;
 mod storage;
 
@@ -47,6 +48,7 @@ use log::Log;
 pub use log::{Change, PodChange};
 pub use offers::Offers;
 pub use others::Other;
+use records::Records;
 pub(crate) use reservations::Reservations;
 
 /// Distinct specs, label sets, strings or Reservations that may pile up before everything is converted anew, beside a quarter of those that
@@ -145,7 +147,7 @@ pub struct Live {
     rooms: Rooms,
     pods: KeyedMap<(Sym, Arc<str>), Entry>,
     /// Nodes and NodeClaims as they were read last, by name: a change of one is about others, too.
-    records: nodes::Records,
+    records: Records,
     /// By node: pods that name it and are not on it, as it is no capacity or they are nominated to it.
     naming: FxHashMap<Sym, BTreeSet<(Sym, Arc<str>)>>,
     /// By claim: the pods whose volumes stand for it.
@@ -187,7 +189,7 @@ impl Live {
             reader,
             rooms,
             pods: keyed,
-            records: nodes::Records::default(),
+            records: Records::default(),
             naming: FxHashMap::default(),
             by_claim: FxHashMap::default(),
             by_daemon_set: FxHashMap::default(),

@@ -9,7 +9,7 @@ mod node_state;
 mod undo;
 
 use crate::cluster::{listed, listed_mut};
-use crate::{Cluster, ColumnId, CounterId, PoolId, Resources, SlotId, Sym, Universe};
+use crate::{ColumnId, CounterId, PoolId, Resources, SlotId, Sym};
 
 pub use bins::Bin;
 use domains::DomainCounts;
@@ -48,29 +48,6 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// The cluster as it stands. `counts_on(counter, node)` tells whether the counter's node filter admits the node.
-    pub fn new(cluster: &Cluster, universe: &Universe, counts_on: impl Fn(CounterId, usize) -> bool) -> Self {
-        let mut snapshot = Snapshot {
-            nodes: Vec::with_capacity(cluster.nodes.len()),
-            bins: Vec::new(),
-            slack: Vec::new(),
-            counts: vec![DomainCounts::default(); universe.counters.len()],
-            totals: vec![0; universe.counters.len()],
-            slots: cluster.slots.iter().map(|slots| slots.free).collect(),
-            pools: cluster.node_pools.iter().map(|pool| (pool.used.clone(), u64::from(pool.nodes))).collect(),
-            claims: std::collections::BTreeMap::new(),
-            journal: Vec::new(),
-            marks: 0,
-            bins_version: 0,
-        };
-        for index in 0..cluster.nodes.len() {
-            snapshot.push_node();
-            snapshot.count_node(cluster, universe, index, |counter| counts_on(counter, index));
-        }
-        snapshot.journal.clear();
-        snapshot
-    }
-
     /// Here is where [`Snapshot::rollback`] returns to, as often as it likes, until the mark is forgotten.
     pub fn mark(&mut self) -> Mark {
         self.marks += 1;
