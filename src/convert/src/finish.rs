@@ -1,5 +1,6 @@
 //! What all the objects mean together: who is pending, and what is left of each node.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use berth_api::{DefaultingType, PodTopologySpreadArgs, ReservationArgs};
@@ -22,7 +23,7 @@ use crate::expand::Expanding;
 use crate::fate::Fate;
 use crate::fates::{children, fates, operating};
 use crate::live::{ImageNames, Known, Live, Reservations, Rooms, Supplies};
-use crate::maps::{FxIndexMap, FxIndexSet};
+use crate::maps::{FxIndexMap, FxIndexSet, Texts};
 use crate::node_record::NodeRecord;
 use crate::options::Expansion;
 use crate::overlay::PoolLabels;
@@ -30,7 +31,7 @@ use crate::ownership::Ownership;
 use crate::place::place_pods;
 use crate::pod_record::PodRecord;
 use crate::pool::PoolRecord;
-use crate::reservation::ReservationRecord;
+use crate::reservation::{ReservationRecord, ignored};
 use crate::resolve::Resolver;
 use crate::stand_ins::{add_reservations, sorted, valid_seconds};
 use crate::terms::node_key;
@@ -51,12 +52,10 @@ impl Builder {
         Ok(Converted { ends_pods, ..live.into_converted() })
     }
 
-    /// What all the objects mean together, so that single pods may come and go.
-    ///
-    /// # Errors
-    /// None today; what is wrong with an object is said when it is added.
-    pub fn finish_live(self) -> Result<Live, ConvertError> {
-        Ok(self.convert().0)
+    /// What all the objects mean together, so that single pods may come and go. What is wrong with an object was said when it
+    /// was added.
+    pub fn finish_live(self) -> Live {
+        self.convert().0
     }
 
     /// The cluster, and whether a change ends pods that run.
@@ -233,18 +232,13 @@ fn known_pods(
 }
 
 /// The pods that run yet on nodes that go away.
-fn running_elsewhere(pods: &[PodRecord], fates: &[Fate]) -> FxHashSet<(Sym, Arc<str>)> {
+fn running_elsewhere(pods: &[PodRecord], fates: &[Fate]) -> BTreeSet<(Sym, Arc<str>)> {
     let pods = pods.iter().zip(fates).filter(|(pod, fate)| **fate == Fate::Pending && pod.node.is_some());
     pods.map(|(pod, _)| (pod.namespace, pod.name.clone())).collect()
 }
 
 /// Settles the default StorageClass; without any class one is assumed for the claims of these drafts that name none.
-fn settle_storage(
-    storage: &mut Storage,
-    drafts: Option<&Drafts>,
-    cluster: &mut Cluster,
-    warnings: &mut FxIndexSet<String>,
-) {
+fn settle_storage(storage: &mut Storage, drafts: Option<&Drafts>, cluster: &mut Cluster, warnings: &mut Texts) {
     if drafts.is_some_and(|drafts| storage.lacks_default(drafts.iter().flat_map(|draft| &draft.claims))) {
         storage.assume_default(&mut cluster.symbols);
         warnings.insert(NO_CLASS.to_owned());
@@ -259,7 +253,7 @@ fn settle_pools(
     expansion: Expansion,
     class_catalogues: &FxIndexSet<Sym>,
     cluster: &mut Cluster,
-    warnings: &mut FxIndexSet<String>,
+    warnings: &mut Texts,
 ) -> Vec<NodePool> {
     let mut pools: Vec<NodePool> = pools.values().map(|record| record.pool.clone()).collect();
     if pools.is_empty() && expansion == Expansion::Workloads {
@@ -317,7 +311,7 @@ fn sort_by_age(pods: &mut [PodRecord], cluster: &Cluster) {
 }
 
 /// Of pods that are alike, those who run yet on nodes that go away come after those who wait now.
-fn put_running_last(running: &FxHashSet<(Sym, Arc<str>)>, cluster: &mut Cluster) {
+fn put_running_last(running: &BTreeSet<(Sym, Arc<str>)>, cluster: &mut Cluster) {
     if running.is_empty() {
         return;
     }
@@ -328,7 +322,7 @@ fn put_running_last(running: &FxHashSet<(Sym, Arc<str>)>, cluster: &mut Cluster)
 }
 
 /// Whose workloads are.
-fn settle_workloads(workloads: &mut Workloads, cluster: &Cluster, warnings: &mut FxIndexSet<String>) {
+fn settle_workloads(workloads: &mut Workloads, cluster: &Cluster, warnings: &mut Texts) {
     for index in workloads.settle() {
         let Some(workload) = workloads.get(index) else { continue };
         let text = |sym| cluster.symbols.text(sym);
@@ -346,7 +340,7 @@ fn leave_out_unmade(
     (pods, owners): (&[PodRecord], &FxIndexSet<Owner>),
     workloads: &mut Workloads,
     cluster: &Cluster,
-    warnings: &mut FxIndexSet<String>,
+    warnings: &mut Texts,
 ) {
     let unmade = workloads.unmade();
     if unmade.is_empty() {
@@ -381,17 +375,12 @@ fn default_spread(args: &PodTopologySpreadArgs, symbols: &mut Symbols) -> Defaul
 
 /// The scheduler's configuration, of the resources that the input names.
 fn rules(args: &ReservationArgs, cluster: &Cluster) -> ReservationRules {
-    let is_ignored = |name: &str| {
-        args.ignored_resources.iter().any(|ignored| ignored == name)
-            || name.split_once('/').is_some_and(|(group, _)| args.ignored_resource_groups.iter().any(|g| g == group))
-    };
-    let names = cluster.resource_names.iter();
     ReservationRules {
         preempts: args.enable_preemption,
         pre_allocation: PreAllocationSettings {
             cluster_mode: args.pre_allocation_config.enable_cluster_mode,
             prefers_free_room: args.pre_allocation_config.prefer_no_pre_allocated_pods,
         },
-        ignored: names.filter(|(_, name)| is_ignored(cluster.symbols.text(*name))).map(|(id, _)| id).collect(),
+        ignored: ignored(args, cluster),
     }
 }

@@ -2,13 +2,11 @@
 
 use berth_api::{NodeOverlay, PriceAdjustment};
 use berth_model::{CapacityType, Cluster, InstanceType, Labels, Money, Offering, Requirements, ResourceId, Sym};
-use indexmap::IndexSet;
-use rustc_hash::FxBuildHasher;
 
 use crate::Problem;
-use crate::maps::{FxIndexMap, FxIndexSet};
+use crate::maps::{FxIndexMap, FxIndexSet, Texts};
 use crate::pool::{PoolRecord, open_labels};
-use crate::quantities::Amounts;
+use crate::quantities::{Amounts, Named};
 use crate::terms::{node_key, requirement};
 
 /// A NodeOverlay.
@@ -59,8 +57,9 @@ pub(crate) fn read_overlay(name: &str, overlay: &NodeOverlay, cluster: &mut Clus
         }
         (None, None) => None,
     };
-    let capacity =
-        Amounts::read_exact(&spec.capacity, cluster).map_err(|problem| problem.under("spec.capacity"))?.rounded_down();
+    let capacity = Amounts::read_exact(&spec.capacity, Named::Offered, cluster)
+        .map_err(|problem| problem.under("spec.capacity"))?
+        .rounded_down();
     Ok(OverlayRecord {
         name: name.to_owned(),
         weight: spec.weight.unwrap_or(0),
@@ -139,7 +138,7 @@ pub enum OverlayFault {
 /// The faults of overlays, each with the overlay's name; none stands twice.
 pub(crate) type Faults = Vec<(String, OverlayFault)>;
 
-pub(crate) fn warn(faults: Faults, warnings: &mut IndexSet<String, FxBuildHasher>) {
+pub(crate) fn warn(faults: Faults, warnings: &mut Texts) {
     warnings.extend(faults.into_iter().map(|(name, fault)| format!("NodeOverlay {name}: {fault}")));
 }
 

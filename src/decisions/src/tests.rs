@@ -58,7 +58,7 @@ fn state_of(objects: &[Object]) -> State {
     let mut state = State::new(berth_state::Options::default());
     for &kind in Kind::ALL {
         let objects = objects.iter().filter(|object| object.kind() == kind).cloned().collect();
-        state.apply(Event::Relisted { kind, objects, resource_version: None }, NOW).unwrap();
+        state.apply(Event::Relisted { kind, objects, resource_version: None }).unwrap();
     }
     let types = json!([{"name": "m5.large", "resources": {"cpu": "2", "memory": "8Gi"}, "offerings": [
         {"Price": 0.1, "Requirements": [
@@ -67,7 +67,7 @@ fn state_of(objects: &[Object]) -> State {
             {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["reserved"]},
             {"key": "berth.sh/capacity-reservation-id", "operator": "In", "values": ["cr-1"]}]}]}]);
     let catalogue = berth_catalogue::read(types.to_string().as_bytes(), "types.json").unwrap();
-    state.apply(Event::Offered { catalogue: catalogue.into(), seen: None }, NOW).unwrap();
+    state.apply(Event::Offered { catalogue: catalogue.into(), seen: None }).unwrap();
     state
 }
 
@@ -98,7 +98,7 @@ fn a_launch_that_is_for_nobody_holds_while_its_node_pool_is_as_it_was() {
     let mut pool = serde_json::to_value(&*pool).unwrap();
     merge(&mut pool, more);
     let pool = Object::from(typed::<NodePool>(pool));
-    state.apply(Event::Applied(pool), NOW).unwrap();
+    state.apply(Event::Applied(pool)).unwrap();
     assert!(!replica.since(&mut state, NOW).hold_launches(&launches), "it may be launched otherwise now");
 }
 
@@ -464,7 +464,7 @@ fn a_node_that_would_go_is_told_as_by_a_fork_that_removes_it() {
     let mut decider = Decider::new();
     for round in 0..2 {
         for node in ["n0", "n1", "n2", "n3"] {
-            let found = decider.without_node(&mut state, node, &Options::default(), NOW).unwrap().unwrap();
+            let found = decider.without_node(&mut state, node, NOW).unwrap().unwrap();
             let stays: Vec<ObjectRef> = found.left().map(|pod| found.pod_ref(pod)).collect();
             assert!(!found.moves().any(|(pod, to)| to == node || pod.name == "agent"));
             let left: Vec<ObjectRef> = {
@@ -478,13 +478,13 @@ fn a_node_that_would_go_is_told_as_by_a_fork_that_removes_it() {
         }
     }
     let left_of = |decider: &mut Decider, state: &mut State, node: &str| {
-        let found = decider.without_node(state, node, &Options::default(), NOW).unwrap().unwrap();
+        let found = decider.without_node(state, node, NOW).unwrap().unwrap();
         found.left().map(|pod| found.pod_ref(pod)).collect::<Vec<_>>()
     };
     assert_eq!(left_of(&mut decider, &mut state, "n2"), [pod_ref("big-0")]);
     assert_eq!(left_of(&mut decider, &mut state, "n0"), []);
     // One that stands alone is no matter of room alone.
-    state.apply(Event::Applied(mk_pod("alone", "100m", json!({"spec": {"nodeName": "n0"}}))), NOW).unwrap();
-    assert!(decider.without_node(&mut state, "n0", &Options::default(), NOW).unwrap().is_none());
-    assert!(decider.without_node(&mut state, "n9", &Options::default(), NOW).unwrap().is_none());
+    state.apply(Event::Applied(mk_pod("alone", "100m", json!({"spec": {"nodeName": "n0"}})))).unwrap();
+    assert!(decider.without_node(&mut state, "n0", NOW).unwrap().is_none());
+    assert!(decider.without_node(&mut state, "n9", NOW).unwrap().is_none());
 }

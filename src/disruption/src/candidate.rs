@@ -15,7 +15,7 @@ use crate::pods::{self, DisruptionCost, Protection};
 use crate::prices::{Price, Prices};
 use crate::reason::{Cause, Reason, reason};
 use crate::rooms;
-use crate::slot_users::{SlotKind, slot_kind};
+use crate::slot_kind::{SlotKind, slot_kind};
 
 /// On a NodePool, `true`: its empty nodes on capacity reservations stay, as removing them saves no rent.
 pub const KEEP_EMPTY_RESERVED: &str = "berth.sh/keep-empty-reserved-nodes";

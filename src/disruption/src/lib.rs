@@ -35,6 +35,7 @@ mod replicas;
 mod rooms;
 mod search;
 mod simulate;
+mod slot_kind;
 mod slot_users;
 mod survey;
 #[cfg(test)]

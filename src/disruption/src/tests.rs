@@ -117,10 +117,10 @@ fn state_with(objects: &[Object], catalogue: &Value) -> State {
     let mut state = State::new(berth_state::Options::default());
     for &kind in Kind::ALL {
         let objects = objects.iter().filter(|object| object.kind() == kind).cloned().collect();
-        state.apply(Event::Relisted { kind, objects, resource_version: None }, now()).unwrap();
+        state.apply(Event::Relisted { kind, objects, resource_version: None }).unwrap();
     }
     let catalogue = berth_catalogue::read(catalogue.to_string().as_bytes(), "types.json").unwrap();
-    state.apply(Event::Offered { catalogue: catalogue.into(), seen: None }, now()).unwrap();
+    state.apply(Event::Offered { catalogue: catalogue.into(), seen: None }).unwrap();
     state
 }
 

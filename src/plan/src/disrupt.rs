@@ -104,7 +104,7 @@ impl Live {
         warnings: &mut Vec<String>,
     ) -> Result<(Option<Disruption>, Option<Removal>), PlanError> {
         let has_workloads = self.has_workloads;
-        let mut state = self.state(options, now, warnings);
+        let mut state = self.state(options, warnings);
         let disrupting = berth_disruption::Options {
             decisions: berth_decisions::Options {
                 solve: options.solving(),
@@ -143,18 +143,18 @@ impl Live {
         Ok((Some(disruption), removal))
     }
 
-    fn state(mut self, options: &Options, now: Timestamp, warnings: &mut Vec<String>) -> State {
+    fn state(mut self, options: &Options, warnings: &mut Vec<String>) -> State {
         let mut state = State::new(options.gates.clone());
         for &kind in Kind::ALL {
             let objects = self.objects.remove(&kind).unwrap_or_default();
-            let relisted = state.apply(Event::Relisted { kind, objects, resource_version: None }, now);
+            let relisted = state.apply(Event::Relisted { kind, objects, resource_version: None });
             if let Err(refused) = relisted {
                 warnings.push(format!("disruption leaves out: {refused}"));
             }
         }
         if let Some(catalogue) = self.catalogue {
             // A catalogue refuses no object.
-            let _ = state.apply(Event::Offered { catalogue, seen: None }, now);
+            let _ = state.apply(Event::Offered { catalogue, seen: None });
         }
         state.set_class_catalogues(self.classes);
         state

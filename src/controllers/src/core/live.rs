@@ -127,7 +127,7 @@ impl Core {
 
     /// Applies an event. What cannot be used is told of, on its object, and all else goes on.
     pub(super) fn apply(&mut self, event: Event, now: Timestamp) {
-        let touched = match self.state.apply(event, now) {
+        let touched = match self.state.apply(event) {
             Ok(touched) => touched,
             Err(Refused { objects, touched }) => {
                 for object in &objects {

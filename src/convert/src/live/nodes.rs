@@ -29,13 +29,6 @@ enum Unit {
 /// A conversion of everything is needed.
 struct Rebuild;
 
-/// Nodes and NodeClaims as they were read last, those that changed since everything was converted or that a change was about.
-#[derive(Clone, Default)]
-pub(super) struct Records {
-    nodes: FxHashMap<Sym, NodeRecord>,
-    claims: FxHashMap<Sym, NodeClaimRecord>,
-}
-
 /// What was read of an object instead of what was known, which comes back.
 fn swap<T: Clone>(known: &mut FxHashMap<Sym, T>, name: Sym, now: Option<&T>) -> Option<T> {
     match now {

@@ -42,7 +42,7 @@ impl Live {
     /// A field that cannot be understood; the cluster is of no use then.
     pub fn add_pod(&mut self, pod: &PodParts<'_>) -> Result<Patched, ConvertError> {
         let mut error = None;
-        let read = self.read(|reader| reader.read_pod(pod).inspect_err(|found| error = Some(found.clone())));
+        let read = self.read_asking(|reader| reader.read_pod(pod).inspect_err(|found| error = Some(found.clone())));
         if let Some(error) = error {
             return Err(error);
         }

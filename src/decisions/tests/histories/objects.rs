@@ -295,6 +295,13 @@ fn pod_spec(v: u64) -> Value {
             requests["koordinator.sh/gpu-memory-ratio"] = "50".into();
         }
         7 | 22 => requests["cpu"] = "1".into(),
+        // Resources of its own, which no node has; one names more than are told apart.
+        11 | 16 | 25 => requests[format!("example.com/own{}", v % 6)] = "1".into(),
+        27 => {
+            for at in 0..v % 12 {
+                requests[format!("example.com/own{at}")] = "1".into();
+            }
+        }
         _ => {}
     }
     match v % 7 {

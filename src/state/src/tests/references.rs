@@ -38,7 +38,7 @@ fn told(state: &mut State) -> Vec<String> {
 /// Applies each: what is told after it is what a state says that converts everything then. Whether anything was told otherwise.
 fn follow(state: &mut State, event: Event) -> bool {
     let before = told(state);
-    state.apply(event, NOW).unwrap();
+    state.apply(event).unwrap();
     let is = told(state);
     assert_eq!(is, told(&mut state.snapshot()), "{:?}", state.conversions());
     is != before
