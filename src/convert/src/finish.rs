@@ -192,6 +192,7 @@ impl Builder {
         let is_new = self.expansion == Expansion::Workloads && self.nodes.is_empty();
         let drafts = is_new.then_some(&self.drafts);
         self.storage.binds_new = self.expansion == Expansion::Workloads;
+        self.storage.set_nodes(self.nodes.keys().copied());
         settle_storage(&mut self.storage, drafts, &mut self.cluster, &mut self.warnings);
         overlay::warn(self.overlay_faults(), &mut self.warnings);
     }

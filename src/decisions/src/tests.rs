@@ -4,6 +4,7 @@ use std::sync::Arc;
 use berth_api::{NodePool, Operator};
 use berth_state::{Event, Key, Kind, Object, ObjectRef, State, Time};
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::storage::v1::StorageClass;
 use serde_json::{Value, json};
 
 use super::*;
@@ -215,6 +216,36 @@ fn without_launches_only_nodes_that_are_up_are_asked() {
     assert_eq!(decision.bindings.len(), 1);
     assert_eq!(decision.bindings[0].object, pod_ref("a"), "ties go by name");
     assert!(decision.launches.is_empty() && decision.refusals.is_empty());
+}
+
+/// The regression: another node was chosen, or launched, while the volume was being made for the first one.
+#[test]
+fn a_pod_whose_volume_is_being_made_for_a_node_waits_for_that_node() {
+    let class =
+        json!({"metadata": {"name": "disks"}, "provisioner": "csi", "volumeBindingMode": "WaitForFirstConsumer"});
+    let claim = json!({"metadata": {"name": "data", "namespace": "default", "uid": "uid-data",
+        "annotations": {"volume.kubernetes.io/selected-node": "n"}}, "status": {"phase": "Pending"},
+        "spec": {"storageClassName": "disks", "accessModes": ["ReadWriteOnce"]}});
+    let uses = json!({"spec": {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}});
+    let others = [
+        mk_node("larger", "8", &json!({})),
+        mk_pool(),
+        mk_pod("a", "1", uses),
+        Object::from(typed::<StorageClass>(class)),
+        Object::from(typed::<PersistentVolumeClaim>(claim)),
+    ];
+    let with = |cpu: Option<&str>| {
+        let node = cpu.map(|cpu| mk_node("n", cpu, &json!({})));
+        let objects: Vec<Object> = node.into_iter().chain(others.clone()).collect();
+        decide(&mut state_of(&objects), &full(), NOW).unwrap()
+    };
+    assert_eq!(with(Some("1")).bindings[0].node, node_ref("n"));
+    let full = with(Some("500m"));
+    assert!(full.bindings.is_empty() && full.launches.is_empty());
+    let why =
+        full.refusals[0].reasons.iter().any(|reason| reason.0.contains("didn't find available persistent volumes"));
+    assert!(why, "{:?}", full.refusals[0].reasons);
+    assert_eq!(with(None).bindings[0].node, node_ref("larger"), "a provisioner gives up a node that is gone");
 }
 
 #[test]

@@ -132,7 +132,9 @@ fn body(kind: Kind, name: u8, v: u64) -> (Value, &'static str) {
             if v.is_multiple_of(2) {
                 spec["volumeName"] = format!("v{}", name % 2).into();
             }
-            json!({"metadata": {}, "spec": spec})
+            // One is being made for a node.
+            let node = if v % 4 == 1 { format!("n{}", v % 6) } else { String::new() };
+            json!({"metadata": {"annotations": {"volume.kubernetes.io/selected-node": node}}, "spec": spec})
         }
         Kind::CSINode if v % 7 == 6 => json!({"metadata": {}, "spec": {"drivers": []}}),
         Kind::CSINode => json!({"metadata": {}, "spec": {"drivers": [
