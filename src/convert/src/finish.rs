@@ -24,6 +24,7 @@ use crate::fates::{children, fates, operating};
 use crate::live::{ImageNames, Known, Live, Reservations, Rooms, Supplies};
 use crate::maps::{FxIndexMap, FxIndexSet};
 use crate::node_record::NodeRecord;
+use crate::operating::named_owners;
 use crate::options::Expansion;
 use crate::overlay::PoolLabels;
 use crate::ownership::Ownership;
@@ -88,7 +89,8 @@ impl Builder {
         let given = (&self.pods[..], &self.owners, &self.drafts);
         let controller_labels =
             ControllerLabels::of(self.expansion, &selectors, &mut self.workloads, given, &mut cluster);
-        let operating = operating(&mut self.pods, &mut fates, &self.drafts);
+        let named_owners = named_owners(&self.pods);
+        let operating = operating(&mut self.pods, &mut fates, &named_owners, &self.drafts);
         let children = children(&self.pods, &fates, &self.owners, &self.workloads, &existing);
         let asking = (&mut self.pods[..], &mut fates[..], &mut self.workloads, &mut self.drafts);
         let mut admitting = Admitting::new(asking, &mut cluster, &mut warnings);
@@ -163,6 +165,7 @@ impl Builder {
             reservations: Reservations::new(self.reservations, reservations),
             resolver,
             ownership,
+            named_owners,
         };
         (Live::new(cluster, reader, rooms, (warnings, valid), known.into_iter().zip(places)), ends_pods)
     }

@@ -1,7 +1,7 @@
 //! A decision said in names and uids, as far as it is the same wherever it was made: objects, and launches.
 
 use berth_api::{Operator, Requirement, labels};
-use berth_model::{Cluster, MemberKind};
+use berth_model::{Cluster, MemberKind, Reservation};
 use berth_provisioning::{Claims, Solution};
 use berth_state::{Kind, ObjectRef, State};
 
@@ -32,6 +32,15 @@ impl Answer<'_> {
             (MemberKind::Pod, Some((namespace, name))) => self.reference(Kind::Pod, namespace, name),
             (MemberKind::Pod, None) => self.reference(Kind::Pod, "", name),
             (MemberKind::Reservation, _) => self.reference(Kind::Reservation, "", name),
+        }
+    }
+
+    /// A Reservation, or the pod that is one.
+    pub(crate) fn room(&self, known: &Reservation) -> ObjectRef {
+        let text = |sym| self.cluster.symbols.text(sym);
+        match known.pod_namespace {
+            Some(namespace) => self.reference(Kind::Pod, text(namespace), text(known.name)),
+            None => self.reference(Kind::Reservation, "", text(known.name)),
         }
     }
 

@@ -249,6 +249,20 @@ fn a_pod_whose_volume_is_being_made_for_a_node_waits_for_that_node() {
 }
 
 #[test]
+fn who_draws_from_a_pod_that_is_a_reservation_names_it_by_uid() {
+    let owners = json!([{"labelSelector": {"matchLabels": {"app": "web"}}}]).to_string();
+    let mode = json!({"metadata": {"labels": {"scheduling.koordinator.sh/operating-mode": "Reservation"},
+            "annotations": {"scheduling.koordinator.sh/reservation-owners": owners}}, "spec": {"nodeName": "n"},
+        "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}});
+    let web = json!({"metadata": {"labels": {"app": "web"}}});
+    let mut state = state_of(&[mk_node("n", "1", &json!({})), mk_pod("room", "1", mode), mk_pod("a", "1", web)]);
+    let binding = decide(&mut state, &full(), NOW).unwrap().bindings.remove(0);
+    assert_eq!((binding.object, binding.draws_from), (pod_ref("a"), Some(pod_ref("room"))));
+    let allocated = &binding.annotations["scheduling.koordinator.sh/reservation-allocated"];
+    assert_eq!(typed::<Value>(serde_json::from_str(allocated).unwrap()), json!({"name": "room", "uid": "uid-room"}));
+}
+
+#[test]
 fn pods_of_other_schedulers_are_nominated_and_never_bound() {
     let other = json!({"spec": {"schedulerName": "other"}});
     let mut state = state_of(&[mk_node("n", "4", &json!({})), mk_pod("a", "1", other), mk_pod("b", "1", json!({}))]);

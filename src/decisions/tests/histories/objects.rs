@@ -404,6 +404,11 @@ fn pod(name: u8, v: u64, node: &str, app: &str) -> Value {
         metadata["labels"]["scheduling.koordinator.sh/operating-mode"] = "Reservation".into();
         metadata["annotations"]["scheduling.koordinator.sh/reservation-owners"] =
             json!([{"labelSelector": {"matchLabels": {"app": "app1"}}}]).to_string().into();
+        // Who came there, and may have gone since.
+        if v % 46 == 2 {
+            metadata["annotations"]["scheduling.koordinator.sh/reservation-current-owner"] =
+                json!({"namespace": "a", "name": format!("p{}", v % 12)}).to_string().into();
+        }
         status["phase"] = "Running".into();
         status["conditions"] =
             json!([{"type": "Ready", "status": if name.is_multiple_of(2) { "True" } else { "False" }}]);
