@@ -208,6 +208,35 @@ fn who_fits_is_bound_by_uid_and_launches_take_the_rest_slots_first() {
     assert!(!decision.refusals[0].reasons.is_empty());
 }
 
+/// As in Karpenter, whose provider for AWS counts again at the launch, and then never launches such a claim.
+#[test]
+fn min_values_count_what_there_is_before_a_slot_is_chosen_and_bind_no_claim_on_it() {
+    let of_capacity =
+        |capacity: &str| json!({"key": "karpenter.sh/capacity-type", "operator": "In", "values": [capacity]});
+    let paid = json!({"Price": 0.1, "Requirements": [of_capacity("on-demand")]});
+    let slot = json!({"Price": 0.1, "Available": 1, "Requirements": [of_capacity("reserved"),
+        {"key": "berth.sh/capacity-reservation-id", "operator": "In", "values": ["cr-1"]}]});
+    let of_arch = |arch: &str, offerings: Value| json!({"name": arch, "architecture": arch, "resources": {"cpu": "2", "memory": "8Gi"}, "offerings": offerings});
+    let types = json!([of_arch("amd64", json!([paid, slot])), of_arch("arm64", json!([paid]))]);
+    let counted = |least: u32| {
+        let requirements: Vec<Value> = ["node.kubernetes.io/instance-type", "kubernetes.io/arch"]
+            .map(|key| json!({"key": key, "operator": "Exists", "minValues": least}))
+            .into();
+        let pool = Object::from(typed::<NodePool>(json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool",
+            "metadata": {"name": "pool", "uid": "uid-pool"}, "spec": {"template": {"spec": {
+                "nodeClassRef": {"group": "berth.sh", "kind": "FakeNodeClass", "name": "x"}, "requirements": requirements}}}})));
+        let mut state = state_of(&[pool, mk_pod("a", "1", json!({})), mk_pod("b", "1500m", json!({}))]);
+        let catalogue = berth_catalogue::read(types.to_string().as_bytes(), "types.json").unwrap();
+        state.apply(Event::Offered { catalogue: catalogue.into(), seen: None }, NOW).unwrap();
+        let launches = decide(&mut state, &full(), NOW).unwrap().launches;
+        let least =
+            |launch: &Launch| launch.requirements.iter().filter_map(|known| known.min_values).collect::<Vec<_>>();
+        launches.iter().map(|known| (known.offering.reservation_id.is_some(), least(known))).collect::<BTreeSet<_>>()
+    };
+    assert_eq!(counted(2), [(true, vec![]), (false, vec![2, 2])].into());
+    assert_eq!(counted(3), [].into(), "not even before a slot is chosen");
+}
+
 #[test]
 fn without_launches_only_nodes_that_are_up_are_asked() {
     let mut state =
