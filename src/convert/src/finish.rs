@@ -25,6 +25,7 @@ use crate::fates::{children, fates, operating};
 use crate::live::{ImageNames, Known, Live, Reservations, Rooms, Supplies};
 use crate::maps::{FxIndexMap, FxIndexSet, Texts};
 use crate::node_record::NodeRecord;
+use crate::operating::named_owners;
 use crate::options::Expansion;
 use crate::overlay::PoolLabels;
 use crate::ownership::Ownership;
@@ -87,7 +88,8 @@ impl Builder {
         let given = (&self.pods[..], &self.owners, &self.drafts);
         let controller_labels =
             ControllerLabels::of(self.expansion, &selectors, &mut self.workloads, given, &mut cluster);
-        let operating = operating(&mut self.pods, &mut fates, &self.drafts);
+        let named_owners = named_owners(&self.pods);
+        let operating = operating(&mut self.pods, &mut fates, &named_owners, &self.drafts);
         let children = children(&self.pods, &fates, &self.owners, &self.workloads, &existing);
         let asking = (&mut self.pods[..], &mut fates[..], &mut self.workloads, &mut self.drafts);
         let mut admitting = Admitting::new(asking, &mut cluster, &mut warnings);
@@ -162,6 +164,7 @@ impl Builder {
             reservations: Reservations::new(self.reservations, reservations),
             resolver,
             ownership,
+            named_owners,
         };
         (Live::new(cluster, reader, rooms, (warnings, valid), known.into_iter().zip(places)), ends_pods)
     }
@@ -191,6 +194,7 @@ impl Builder {
         let is_new = self.expansion == Expansion::Workloads && self.nodes.is_empty();
         let drafts = is_new.then_some(&self.drafts);
         self.storage.binds_new = self.expansion == Expansion::Workloads;
+        self.storage.set_nodes(self.nodes.keys().copied());
         settle_storage(&mut self.storage, drafts, &mut self.cluster, &mut self.warnings);
         overlay::warn(self.overlay_faults(), &mut self.warnings);
     }

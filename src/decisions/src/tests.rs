@@ -4,6 +4,7 @@ use std::sync::Arc;
 use berth_api::{NodePool, Operator};
 use berth_state::{Event, Key, Kind, Object, ObjectRef, State, Time};
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::storage::v1::StorageClass;
 use serde_json::{Value, json};
 
 use super::*;
@@ -207,6 +208,35 @@ fn who_fits_is_bound_by_uid_and_launches_take_the_rest_slots_first() {
     assert!(!decision.refusals[0].reasons.is_empty());
 }
 
+/// As in Karpenter, whose provider for AWS counts again at the launch, and then never launches such a claim.
+#[test]
+fn min_values_count_what_there_is_before_a_slot_is_chosen_and_bind_no_claim_on_it() {
+    let of_capacity =
+        |capacity: &str| json!({"key": "karpenter.sh/capacity-type", "operator": "In", "values": [capacity]});
+    let paid = json!({"Price": 0.1, "Requirements": [of_capacity("on-demand")]});
+    let slot = json!({"Price": 0.1, "Available": 1, "Requirements": [of_capacity("reserved"),
+        {"key": "berth.sh/capacity-reservation-id", "operator": "In", "values": ["cr-1"]}]});
+    let of_arch = |arch: &str, offerings: Value| json!({"name": arch, "architecture": arch, "resources": {"cpu": "2", "memory": "8Gi"}, "offerings": offerings});
+    let types = json!([of_arch("amd64", json!([paid, slot])), of_arch("arm64", json!([paid]))]);
+    let counted = |least: u32| {
+        let requirements: Vec<Value> = ["node.kubernetes.io/instance-type", "kubernetes.io/arch"]
+            .map(|key| json!({"key": key, "operator": "Exists", "minValues": least}))
+            .into();
+        let pool = Object::from(typed::<NodePool>(json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool",
+            "metadata": {"name": "pool", "uid": "uid-pool"}, "spec": {"template": {"spec": {
+                "nodeClassRef": {"group": "berth.sh", "kind": "FakeNodeClass", "name": "x"}, "requirements": requirements}}}})));
+        let mut state = state_of(&[pool, mk_pod("a", "1", json!({})), mk_pod("b", "1500m", json!({}))]);
+        let catalogue = berth_catalogue::read(types.to_string().as_bytes(), "types.json").unwrap();
+        state.apply(Event::Offered { catalogue: catalogue.into(), seen: None }, NOW).unwrap();
+        let launches = decide(&mut state, &full(), NOW).unwrap().launches;
+        let least =
+            |launch: &Launch| launch.requirements.iter().filter_map(|known| known.min_values).collect::<Vec<_>>();
+        launches.iter().map(|known| (known.offering.reservation_id.is_some(), least(known))).collect::<BTreeSet<_>>()
+    };
+    assert_eq!(counted(2), [(true, vec![]), (false, vec![2, 2])].into());
+    assert_eq!(counted(3), [].into(), "not even before a slot is chosen");
+}
+
 #[test]
 fn without_launches_only_nodes_that_are_up_are_asked() {
     let mut state =
@@ -215,6 +245,50 @@ fn without_launches_only_nodes_that_are_up_are_asked() {
     assert_eq!(decision.bindings.len(), 1);
     assert_eq!(decision.bindings[0].object, pod_ref("a"), "ties go by name");
     assert!(decision.launches.is_empty() && decision.refusals.is_empty());
+}
+
+/// The regression: another node was chosen, or launched, while the volume was being made for the first one.
+#[test]
+fn a_pod_whose_volume_is_being_made_for_a_node_waits_for_that_node() {
+    let class =
+        json!({"metadata": {"name": "disks"}, "provisioner": "csi", "volumeBindingMode": "WaitForFirstConsumer"});
+    let claim = json!({"metadata": {"name": "data", "namespace": "default", "uid": "uid-data",
+        "annotations": {"volume.kubernetes.io/selected-node": "n"}}, "status": {"phase": "Pending"},
+        "spec": {"storageClassName": "disks", "accessModes": ["ReadWriteOnce"]}});
+    let uses = json!({"spec": {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}});
+    let others = [
+        mk_node("larger", "8", &json!({})),
+        mk_pool(),
+        mk_pod("a", "1", uses),
+        Object::from(typed::<StorageClass>(class)),
+        Object::from(typed::<PersistentVolumeClaim>(claim)),
+    ];
+    let with = |cpu: Option<&str>| {
+        let node = cpu.map(|cpu| mk_node("n", cpu, &json!({})));
+        let objects: Vec<Object> = node.into_iter().chain(others.clone()).collect();
+        decide(&mut state_of(&objects), &full(), NOW).unwrap()
+    };
+    assert_eq!(with(Some("1")).bindings[0].node, node_ref("n"));
+    let full = with(Some("500m"));
+    assert!(full.bindings.is_empty() && full.launches.is_empty());
+    let why =
+        full.refusals[0].reasons.iter().any(|reason| reason.0.contains("didn't find available persistent volumes"));
+    assert!(why, "{:?}", full.refusals[0].reasons);
+    assert_eq!(with(None).bindings[0].node, node_ref("larger"), "a provisioner gives up a node that is gone");
+}
+
+#[test]
+fn who_draws_from_a_pod_that_is_a_reservation_names_it_by_uid() {
+    let owners = json!([{"labelSelector": {"matchLabels": {"app": "web"}}}]).to_string();
+    let mode = json!({"metadata": {"labels": {"scheduling.koordinator.sh/operating-mode": "Reservation"},
+            "annotations": {"scheduling.koordinator.sh/reservation-owners": owners}}, "spec": {"nodeName": "n"},
+        "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}});
+    let web = json!({"metadata": {"labels": {"app": "web"}}});
+    let mut state = state_of(&[mk_node("n", "1", &json!({})), mk_pod("room", "1", mode), mk_pod("a", "1", web)]);
+    let binding = decide(&mut state, &full(), NOW).unwrap().bindings.remove(0);
+    assert_eq!((binding.object, binding.draws_from), (pod_ref("a"), Some(pod_ref("room"))));
+    let allocated = &binding.annotations["scheduling.koordinator.sh/reservation-allocated"];
+    assert_eq!(typed::<Value>(serde_json::from_str(allocated).unwrap()), json!({"name": "room", "uid": "uid-room"}));
 }
 
 #[test]

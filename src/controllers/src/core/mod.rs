@@ -20,6 +20,7 @@ mod measure;
 mod nominated;
 mod offers;
 mod overlays;
+mod owners;
 mod places;
 mod pod_times;
 mod pools;
@@ -107,6 +108,8 @@ pub(crate) enum Job {
     Launch(String),
     /// The next step of a Reservation's life.
     Reservation(String),
+    /// Say on a pod that is a Reservation who draws from it.
+    CurrentOwner(PodName),
     /// Bind what finds a node that is up.
     Schedule,
     /// Plan what does not.
@@ -455,6 +458,11 @@ impl Core {
                     self.step_reservation(&name, now);
                 }
             }
+            Job::CurrentOwner(pod) => {
+                if !self.options.only_lifecycle {
+                    self.tell_owner(&pod);
+                }
+            }
             // These are one write each, and end with its outcome.
             Job::Bind(_) | Job::Hold(_) | Job::Nominate(_) | Job::Volume(_) | Job::Launch(_) => {}
             Job::Offers(class) => self.ask_offers(class),
@@ -525,6 +533,9 @@ impl Core {
     fn touch_reservations_on(&mut self, node: &str) {
         for reservation in self.view.reservations_on(node) {
             self.queue.add(Job::Reservation(reservation.clone()));
+        }
+        for pod in self.view.rooms_on(node) {
+            self.queue.add(Job::CurrentOwner(pod.clone()));
         }
     }
 

@@ -133,6 +133,8 @@ pub(crate) struct Rooms {
     pub(crate) reservations: Reservations,
     pub(crate) resolver: Resolver,
     pub(crate) ownership: Ownership,
+    /// Pods that the annotation of a pod which is a Reservation names as those who have come there.
+    pub(crate) named_owners: FxHashSet<(Sym, Arc<str>)>,
 }
 
 /// A converted cluster that objects come to and go from.

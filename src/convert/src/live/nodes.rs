@@ -61,7 +61,12 @@ impl Live {
         let mut around = self.rooms.links.around(name);
         self.rooms.links.set_node(name, after.as_ref());
         around.extend(self.rooms.links.around(name));
-        self.bring_up_to_date(around, objects)
+        // Volumes that are being made for it hold their pods back as long as it is there.
+        let claims = self.rooms.resolver.storage.set_node(name, after.is_some());
+        if self.bring_up_to_date(around, objects) == Patched::NeedsRebuild {
+            return Patched::NeedsRebuild;
+        }
+        if claims.is_empty() { Patched::Done } else { self.look_again(&claims, objects) }
     }
 
     /// A NodeClaim was created, changed or deleted. `supplies` are the ids of those that it names or named.
