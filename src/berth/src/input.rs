@@ -97,8 +97,10 @@ pub(crate) struct Asked<'a> {
     pub(crate) repack: bool,
     /// Files whose effect is asked for.
     pub(crate) diff: &'a [String],
-    /// Which nodes would be disrupted, at this price of an eviction.
-    pub(crate) disrupt: Option<Money>,
+    /// Which nodes would be disrupted.
+    pub(crate) disrupt: bool,
+    /// The price of an eviction where nodes go.
+    pub(crate) eviction_price: Money,
     /// The node of which is asked what would come of removing it.
     pub(crate) without_node: Option<&'a str>,
 }
@@ -180,7 +182,7 @@ impl InputArgs {
                 "nothing to {what}: give manifests with -f FILE, a folder, or - for standard input, or --from-cluster\n\n{usage}"
             );
         }
-        let Asked { bound, what_restrictions_cost, repack, diff, disrupt, without_node } = asked;
+        let Asked { bound, what_restrictions_cost, repack, diff, disrupt, eviction_price, without_node } = asked;
         let without_node = without_node.map(str::to_owned);
         let reads_twice = self.files.filename.iter().chain(diff).filter(|name| *name == "-").count() > 1;
         if reads_twice {
@@ -190,7 +192,8 @@ impl InputArgs {
         let mut inputs = self.cluster.read()?;
         inputs.extend(self.files.inputs()?);
         let changes: Vec<Input> = diff.iter().map(|name| Input::from_arg(name)).collect();
-        let options = Options { bound, what_restrictions_cost, repack, disrupt, without_node, ..self.options()? };
+        let asked = Options { bound, what_restrictions_cost, repack, disrupt, eviction_price, ..self.options()? };
+        let options = Options { without_node, ..asked };
         let progress = Progress::start("planning (--effort low is quicker)");
         let plan = berth_plan::plan_change(&inputs, &changes, self.instance_types.as_deref(), &options)?;
         drop(progress);

@@ -112,7 +112,7 @@ impl Live {
                 spares_others: true,
                 ..berth_decisions::Options::default()
             },
-            eviction_price: options.disrupt.unwrap_or_default(),
+            eviction_price: options.eviction_price,
             bound: options.bound,
             spot_to_spot: options.gates.spot_to_spot_consolidation,
             reserved_capacity: options.gates.reserved_capacity,
@@ -123,7 +123,7 @@ impl Live {
             Some(node) => berth_disruption::removal(&mut state, node, &disrupting, now)?,
             None => None,
         };
-        if options.disrupt.is_none() {
+        if !options.disrupt {
             return Ok((None, removal));
         }
         if has_workloads && !state.pods().any(|pod| !pod.owner_references().is_empty()) {

@@ -110,6 +110,8 @@ pub(crate) struct Settings {
     /// What becomes of the consolidation that NodePools ask for.
     #[serde(default)]
     pub(crate) consolidation: Consolidation,
+    /// As `--eviction-price`: dollars an hour that a removal must save for each node that goes and each pod that it evicts.
+    pub(crate) eviction_price: Option<f64>,
     /// How often the cloud is asked what it offers.
     #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub(crate) offers_period: Option<GoDuration>,

@@ -221,7 +221,11 @@ fn is_replayed<F: Future<Output = ()>>(
         what.sort();
         what
     };
+    let eviction_price = controllers.eviction_price.dollars();
     let played = what(runtime.block_on(play(&path.0, controllers, act)));
+    let text = std::fs::read_to_string(&path.0).unwrap();
+    let settings = format!("\"evictionPrice\":{eviction_price}");
+    assert_eq!(text.contains(&settings), eviction_price > 0.0, "{text}");
     let (replayed, outcome) = replay(&Simulation::read(&path.0).unwrap());
     assert_eq!(what(replayed), played, "{}", std::fs::read_to_string(&path.0).unwrap());
     (played, outcome)
@@ -234,6 +238,7 @@ fn a_recording_is_replayed_under_its_own_guards() {
     controllers.ceilings.of_each_pool.launches_per_hour = Some(2);
     controllers.solve.max_shares = vec![parse_max_share("zone=50%").unwrap()];
     controllers.convert.reservations.enable_preemption = true;
+    controllers.eviction_price = "0.25".parse().unwrap();
     let (launches, outcome) = is_replayed("guards", controllers, |client| async move {
         apply(&client, pool(&json!([]))).await;
         apply(&client, deployment(12, &json!([]))).await;

@@ -650,6 +650,32 @@ fn consolidation_is_varied_of_node_pools_that_are_made_or_come_later_too() {
     }
 }
 
+/// Two types whose prices pass each other every ten minutes.
+#[test]
+fn nodes_follow_every_price_at_no_price_of_evictions_and_stay_at_some() {
+    let folder = Folder::new("oscillation");
+    let other =
+        CATALOGUE.replace("big", "other").replace("Price: 0.4", "Price: 0.42").replace("values: [cr]", "values: [cr2]");
+    let events = "events:
+- {at: 10m, every: 20m, price: {instanceType: big, dollars: 0.46}}
+- {at: 20m, every: 20m, price: {instanceType: big, dollars: 0.4}}
+";
+    let text = scenario("on-demand", 2, events).replace("duration: 30m", "duration: 2h");
+    let text = text.replace("catalogue.yaml", "two.yaml");
+    folder.write("two.yaml", &format!("{CATALOGUE}{other}"));
+    let variation: Variation = "evictionPrice=0,0.05".parse().unwrap();
+    let all = variants(&read(&folder, &text), &[variation]).unwrap();
+    let [at_none, at_some] = &run_all(&all, 2).unwrap()[..] else { panic!("two variants") };
+    // Each node and its pod are two units of disruption; a move saves four cents.
+    assert!(at_none.pods.evictions >= 20, "{:?}", at_none.pods);
+    assert_eq!((at_some.pods.evictions, at_some.nodes.launched), (0, 2), "{:?}", at_some.pods);
+    let set = text.replacen("objects:\n", "settings: {evictionPrice: 0.05}\nobjects:\n", 1);
+    assert_eq!(run(&folder, &set).pods.evictions, 0);
+    let wrong = text.replacen("objects:\n", "settings: {evictionPrice: -1}\nobjects:\n", 1);
+    let error = Simulation::read(&folder.write("wrong.yaml", &wrong)).unwrap_err().to_string();
+    assert!(error.contains("settings.evictionPrice") && error.contains("expected dollars an hour"), "{error}");
+}
+
 #[test]
 fn karpenters_methods_replace_a_node_by_one_other_at_most() {
     let folder = Folder::new("methods");

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use berth_cloudprovider::OfferingKey;
 use berth_cloudprovider_fake::cloud::{CloudFaults, FakeReservation};
 use k8s_openapi::api::core::v1::{Event, Node, Pod};
 use kube::Api;
@@ -119,6 +120,59 @@ async fn nodes_that_are_half_empty_make_way_and_then_nothing_churns() {
     assert_eq!((world.fleet(), uids(&world).await), (before, pods), "{}", state_of(&world).await);
     assert_eq!(world.violations(), Vec::<String>::new());
     assert!(taints(&world).await.is_empty());
+}
+
+/// The zone in which the only node is not, where its type costs so much less than it from now on.
+fn undercut(world: &World, by: &str) -> String {
+    let [node] = &world.alive()[..] else { panic!("one instance") };
+    let here = node.offering.zone.as_deref();
+    let zone = if here == Some("port-1a") { "port-1b" } else { "port-1a" };
+    let price = world.cloud.prices(&node.provider_id).unwrap().own - by.parse().unwrap();
+    let there = OfferingKey { zone: Some(zone.to_owned()), ..node.offering.clone() };
+    assert!(world.cloud.set_price(&there, price), "{there:?}");
+    zone.to_owned()
+}
+
+/// A node and its pod are two units of disruption at 5 cents each, and what has begun goes on for half of that. The last is
+/// no price: what saves anything begins and goes on.
+#[rstest::rstest]
+#[case::goes_on_for_half("0.05", "0.07", false, true)]
+#[case::ends_for_less("0.05", "0.03", false, false)]
+#[case::at_no_price("0", "0.03", true, true)]
+#[tokio::test(start_paused = true)]
+async fn a_command_that_has_begun_goes_on_for_half_the_price_of_evictions(
+    #[case] price: &str,
+    #[case] later: &str,
+    #[case] would_begin: bool,
+    #[case] goes_on: bool,
+) {
+    let mut world = World::with(1, Rates::default(), CloudFaults::default(), catalogue()).await;
+    set_slots(&world, 0);
+    world.options.timings.offers_period = Duration::from_secs(1);
+    world.options.eviction_price = price.parse().unwrap();
+    world.start_controllers(false);
+    world.create::<berth_api::NodePool>(pool_with(&["on-demand"], &json!({}))).await;
+    world.deploy(web(1)).await;
+    run(&world, 1).await;
+    let first = world.alive()[0].provider_id.clone();
+    if !would_begin {
+        undercut(&world, later);
+        tokio::time::sleep(Duration::from_secs(300)).await;
+        assert_eq!(taints(&world).await, Vec::<String>::new(), "too little to begin");
+    }
+    undercut(&world, "0.15");
+    while taints(&world).await.is_empty() {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    undercut(&world, later);
+    tokio::time::sleep(Duration::from_secs(900)).await;
+    let [node] = &world.alive()[..] else { panic!("one instance: {}", state_of(&world).await) };
+    assert_eq!(node.provider_id != first, goes_on, "{}", state_of(&world).await);
+    assert_eq!(world.all_run().await, Some(1));
+    let told = events(&world, "Disrupting").await;
+    assert_eq!(told.len(), usize::from(goes_on), "{told:?}");
+    assert!(told.iter().all(|text| text.contains(&format!("${later}00/h saved"))), "{told:?}");
+    assert_eq!((taints(&world).await, world.violations()), (Vec::new(), Vec::new()));
 }
 
 #[tokio::test(start_paused = true)]

@@ -411,11 +411,17 @@ impl<'s> Search<'s> {
                 && candidate.unripe.is_empty()
                 && candidate.unconsolidatable.is_empty()
         });
+        let methods = self.options.methods;
         candidates.sort_by(|a, b| {
             // Price by cost, without a division; reserved nodes are last, the dearest by list first.
             let by_cost = |a: Money, b: Money, x: &Candidate, y: &Candidate| {
+                // Karpenter knows what is left of a lifetime, and ranks without it.
+                let cost = |other: &Candidate| match methods {
+                    Methods::Berth => other.cost,
+                    Methods::Karpenter => other.full_cost,
+                };
                 let over = |money: Money, other: &Candidate| {
-                    (money.pico() / 1_000_000).saturating_mul(i128::from(other.cost.parts()))
+                    (money.pico() / 1_000_000).saturating_mul(i128::from(cost(other).parts()))
                 };
                 over(b, x).cmp(&over(a, y))
             };

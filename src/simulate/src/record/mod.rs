@@ -345,6 +345,9 @@ fn header(options: &RecordOptions, start: Timestamp) -> Value {
 fn where_not_usual(controllers: &Controllers) -> Map<String, Value> {
     let (usual, mut settings) = (Controllers::default(), Map::new());
     let mut set = |field: &str, value: Value| settings.insert(field.to_owned(), value);
+    if controllers.eviction_price != usual.eviction_price {
+        set("evictionPrice", dollars(controllers.eviction_price));
+    }
     let (ceilings, of_usual) = (controllers.ceilings.both(), usual.ceilings.both());
     let costs: Vec<Value> = ceilings.iter().map_while(|own| own.dollars_per_hour.map(dollars)).collect();
     if !costs.is_empty() {
