@@ -13,6 +13,7 @@ use berth_catalogue::{Catalogue, MAX_PRICE, Money};
 use berth_cloudprovider::ReservationAdoption;
 use berth_cloudprovider_fake::cloud::{CloudConfig, CloudFaults};
 use berth_controllers::Options as Controllers;
+use berth_kubelet::KubeletConfig;
 use berth_manifests::{Input, ManifestError, Object, Problem, Settings as File, Validate};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -43,6 +44,8 @@ pub struct Simulation {
     /// Counts that take the place of those in catalogue and objects.
     pub(crate) counts: BTreeMap<String, Count>,
     pub(crate) cloud: CloudConfig,
+    /// How long pods take to stop that do not say so.
+    pub(crate) stop_delay: Duration,
     pub(crate) controllers: Controllers,
     pub(crate) consolidation: Consolidation,
     pub(crate) steps: Arc<Vec<Step>>,
@@ -215,6 +218,10 @@ impl Loader {
         self.warnings.extend(drop_repeated(&mut objects));
         self.warnings.extend(unreadable_behaviour(&objects, &steps));
         let cloud = self.cloud(scenario)?;
+        let stop_delay = match &scenario.cloud.pod_stop_delay {
+            None => KubeletConfig::default().stop_delay,
+            Some(own) => self.length("cloud.podStopDelay", own)?,
+        };
         let controllers = self.controllers(scenario)?;
         let mut simulation = Simulation {
             name: String::new(),
@@ -227,6 +234,7 @@ impl Loader {
             reservation_prices,
             counts: BTreeMap::new(),
             cloud,
+            stop_delay,
             controllers,
             consolidation: scenario.settings.consolidation,
             steps: Arc::new(steps),
