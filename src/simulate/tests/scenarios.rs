@@ -149,6 +149,31 @@ events:
 }
 
 #[test]
+fn an_interruptible_reservation_takes_its_instances_back_in_a_scenario() {
+    let folder = Folder::new("interruptible");
+    let launched = |events: &str| {
+        let more = format!(
+            "- apiVersion: berth.sh/v1alpha1
+  kind: FakeCapacityReservation
+  metadata: {{name: cr-back}}
+  spec: {{instanceTypes: [big], zones: [a], count: 2, type: Interruptible}}
+events:
+- {{at: 0s, reservation: {{id: cr, count: 0}}}}
+{events}"
+        );
+        let outcome = run(&folder, &scenario("reserved, on-demand", 2, &more));
+        assert!(outcome.is_complete(), "{outcome:?}");
+        (outcome.nodes.launched, outcome.nodes.interrupted, outcome.pods.evictions)
+    };
+    assert_eq!(launched(""), (2, 0, 0));
+    // One slot goes: its pod moves to a node that is bought.
+    assert_eq!(launched("- {at: 10m, reservation: {id: cr-back, count: 1}}\n"), (3, 1, 1));
+    // One instance is taken, and its slot stays: what takes its place is bought, and moves to the slot once it is free.
+    let (launched, interrupted, _) = launched("- {at: 10m, interrupt: {count: 1}}\n");
+    assert!((3..=4).contains(&launched) && interrupted == 1, "{launched} {interrupted}");
+}
+
+#[test]
 fn slots_are_paid_for_used_or_not_and_other_nodes_while_they_run() {
     let folder = Folder::new("cost");
     let outcome = run(&folder, &scenario("reserved, on-demand", 3, ""));
