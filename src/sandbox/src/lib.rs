@@ -29,6 +29,7 @@ mod parts;
 mod quiet;
 mod script;
 mod size;
+mod slow;
 mod story;
 #[cfg(test)]
 mod tests;

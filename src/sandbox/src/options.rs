@@ -31,6 +31,11 @@ pub struct Options {
     pub quiet: Duration,
     /// How long a machine takes to boot.
     pub boot_delay: Duration,
+    /// How long pods take to stop that do not say so. Half of the time that provisioning waits for more pods by default: in a
+    /// rollout it hangs on no chance whether the old ones have made room for the new by then.
+    pub stop_delay: Duration,
+    /// The most that a request takes to reach the API server, by chance; nothing by default.
+    pub request_delay: Duration,
     /// How running instances come under a reservation.
     pub adoption: ReservationAdoption,
     /// How Berth plans and acts.
@@ -58,6 +63,8 @@ impl Options {
             settle: false,
             quiet: Duration::from_secs(5),
             boot_delay: Duration::from_secs(2),
+            stop_delay: Duration::from_millis(500),
+            request_delay: Duration::ZERO,
             adoption: ReservationAdoption::Never,
             controllers: berth_controllers::Options { timings: timings(), ..berth_controllers::Options::default() },
             story: false,

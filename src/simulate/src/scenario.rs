@@ -67,6 +67,9 @@ pub(crate) struct Cloud {
     /// How long a machine takes to shut down.
     #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub(crate) shutdown_delay: Option<GoDuration>,
+    /// How long pods take to stop that do not say so; at most their grace period.
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
+    pub(crate) pod_stop_delay: Option<GoDuration>,
     /// How long before its end a spot interruption is announced.
     #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub(crate) spot_notice: Option<GoDuration>,
