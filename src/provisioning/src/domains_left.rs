@@ -1,5 +1,6 @@
 //! Pods that a spread kept back for a node that does not come any more: for a domain in which no node is, where what this plan
-//! launches has taken what limits and free slots left. They are placed without it, as they will be once these nodes are launched.
+//! launches has taken what limits and free slots left, or for a further host, where the pod's other constraints keep it off all
+//! that could be launched. They are placed without it, as they will be once these nodes are launched.
 
 use berth_model::{Constraint, PodClass};
 
@@ -18,15 +19,15 @@ pub(crate) fn fill_domains_left<'a>(
     caches: &mut Caches<'a>,
     may_launch: bool,
 ) {
-    let is_over_domains = |one: &Constraint| !tables.is_over_hosts(one);
-    if !leaves_spread(tables, ledger, is_over_domains) {
+    if !leaves_spread(tables, ledger, |_| true) {
         return;
     }
+    let is_over_hosts = |one: &Constraint| tables.is_over_hosts(one);
     let (mark, tally) = (ledger.state.mark(), ledger.tally.clone());
     let counted_left = ledger.counts_domains_left;
     // A launch leaves less for others, so that domains only become fewer. No node grows: it might grow into another domain.
     let strategy = Strategy { only_joins: !may_launch, never_grows: true, ..Strategy::default() };
-    while leaves_spread(tables, ledger, is_over_domains) {
+    while leaves_spread(tables, ledger, |one| !is_over_hosts(one)) {
         let before = ledger.tally.n_left();
         ledger.counts_domains_left = true;
         caches.domains.forget();
@@ -35,6 +36,13 @@ pub(crate) fn fill_domains_left<'a>(
             break;
         }
         ledger.tally.counts_on_no_domain = true;
+    }
+    // Nothing could be launched for those who are left now. Nor is it afterwards: its node would be an empty host.
+    if leaves_spread(tables, ledger, is_over_hosts) {
+        ledger.counts_hosts_left = true;
+        let strategy = Strategy { only_joins: true, ..Strategy::default() };
+        Packing { tables, strategy }.pack_left(ledger, caches);
+        ledger.counts_hosts_left = false;
     }
     if !tables.shares.is_empty() && !World::new(tables, ledger).keeps_shares() {
         ledger.state.rollback(mark);

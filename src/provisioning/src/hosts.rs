@@ -29,7 +29,7 @@ impl World<'_> {
     /// The least count over the hosts that a spread looks at; 0 where one more may come, which would be empty.
     pub(crate) fn host_floor(self, spread: &Constraint) -> (CounterId, u32) {
         let counter = spread.counter();
-        if self.tables.pools().any(|pool| self.may_come(counter, pool)) {
+        if !self.ledger.counts_hosts_left && self.tables.pools().any(|pool| self.may_come(counter, pool)) {
             return (counter, 0);
         }
         self.least_on_hosts(spread)
