@@ -227,7 +227,7 @@ fn min_values_count_what_there_is_before_a_slot_is_chosen_and_bind_no_claim_on_i
                 "nodeClassRef": {"group": "berth.sh", "kind": "FakeNodeClass", "name": "x"}, "requirements": requirements}}}})));
         let mut state = state_of(&[pool, mk_pod("a", "1", json!({})), mk_pod("b", "1500m", json!({}))]);
         let catalogue = berth_catalogue::read(types.to_string().as_bytes(), "types.json").unwrap();
-        state.apply(Event::Offered { catalogue: catalogue.into(), seen: None }, NOW).unwrap();
+        state.apply(Event::Offered { catalogue: catalogue.into(), seen: None }).unwrap();
         let launches = decide(&mut state, &full(), NOW).unwrap().launches;
         let least =
             |launch: &Launch| launch.requirements.iter().filter_map(|known| known.min_values).collect::<Vec<_>>();

@@ -1,6 +1,6 @@
 //! `--disrupt --bound` where there is little to be disrupted.
 
-use berth_plan::{Money, Options, plan_objects};
+use berth_plan::{Options, plan_objects};
 use serde_json::{Value, json};
 
 fn node(annotations: &Value) -> Value {
