@@ -119,9 +119,7 @@ impl Builder {
             daemons.get(&self.workloads.root(owner)?).copied()
         };
         let kind_of = |owner: u32| self.owners.get_index(owner as usize).map(|owner| owner.kind);
-        for (record, id) in reservations.iter().zip((0..).map(ReservationId)) {
-            existing.hold(id, record);
-        }
+        hold_rooms(&reservations, &mut existing);
         let places = place_pods(
             self.pods.into_iter().zip(fates),
             (daemon_of, kind_of),
@@ -167,6 +165,13 @@ impl Builder {
             named_owners,
         };
         (Live::new(cluster, reader, rooms, (warnings, valid), known.into_iter().zip(places)), ends_pods)
+    }
+}
+
+/// Nodes hold room for these Reservations.
+fn hold_rooms(reservations: &[ReservationRecord], existing: &mut ExistingNodes) {
+    for (record, id) in reservations.iter().zip((0..).map(ReservationId)) {
+        existing.hold(id, record);
     }
 }
 
