@@ -88,6 +88,7 @@ pub(crate) struct SolveArgs {
 
 /// What is to be found out beside the plan.
 #[derive(Clone, Copy, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "independent questions")]
 pub(crate) struct Asked<'a> {
     /// What any plan costs at least.
     pub(crate) bound: bool,

@@ -409,6 +409,12 @@ fn mistakes_name_file_line_field_and_what_was_expected() {
         let error = Simulation::read(&path).unwrap_err().to_string();
         assert!(expected.iter().all(|part| error.contains(part)), "{expected:?} is not in:\n{error}");
     }
+}
+
+#[test]
+fn what_a_scenario_misspells_comes_before_what_it_lacks() {
+    let folder = Folder::new("misspelt");
+    folder.write("catalogue.yaml", CATALOGUE);
     let misspelt = scenario("on-demand", 0, "").replacen("duration:", "lenght:", 1);
     let error = Simulation::read(&folder.write("scenario.yaml", &misspelt)).unwrap_err().to_string();
     let first = error.lines().next().unwrap_or_default();

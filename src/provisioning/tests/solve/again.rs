@@ -25,12 +25,15 @@ impl Rng {
     }
 }
 
+/// Capacity type, zone, price, and how many there are.
+type OfferingRow = (CapacityType, &'static str, u32, Option<u32>);
+
 /// What a cluster is made of.
 struct Case {
     /// Limit of CPUs, and whether it launches on slots alone.
     pools: Vec<(Option<i64>, bool)>,
     /// CPUs, and offerings: capacity type, zone, price, and how many instances.
-    types: Vec<(i64, Vec<(CapacityType, &'static str, u32, Option<u32>)>)>,
+    types: Vec<(i64, Vec<OfferingRow>)>,
     /// How many, and what they ask for.
     pods: Vec<(u32, Pod)>,
 }

@@ -207,7 +207,7 @@ fn the_scheduler_waits_for_an_empty_host_only_where_the_pod_may_be_launched() {
         world.mk_type("large", cpus).finite("a", 300, 0).on_demand("b", 300);
         let web = pod(2000).app("web").spread(ZONE, 1, "web").spread(HOSTNAME, 1, "web");
         for (at, zone) in zones.iter().enumerate() {
-            world.mk_node(&format!("n{at}"), zone, if *zone == "a" { 16 } else { 8 }, &[web.clone()]);
+            world.mk_node(&format!("n{at}"), zone, if *zone == "a" { 16 } else { 8 }, std::slice::from_ref(&web));
         }
         world.mk_pods("web", 1, &web);
         assert_eq!(bound_by_scheduler(world), expected, "{zones:?} {cpus}");

@@ -191,14 +191,7 @@ impl Loader {
         duration: Duration,
         alone: Option<(String, Vec<Step>, trace::Read)>,
     ) -> Result<Simulation, SimulateError> {
-        let start = match &scenario.start {
-            None => "2026-01-01T00:00:00Z".parse(),
-            Some(text) => text.parse(),
-        };
-        let mut start: Timestamp = start.map_err(|_| {
-            let found = scenario.start.as_deref().unwrap_or_default();
-            self.wrong("start", format!("found {found:?}, expected a time such as 2026-01-31T12:00:00Z"))
-        })?;
+        let mut start = self.start(scenario)?;
         if duration.is_zero() || duration > LONGEST {
             let found = duration.as_secs_f64();
             let message = format!("found {found} seconds, expected more than 0s, and at most 9600h");
@@ -293,6 +286,12 @@ impl Loader {
             .map_err(|too_many| simulation.too_many(&too_many, scenario))?;
         simulation.check_names()?;
         Ok(simulation)
+    }
+
+    fn start(&self, scenario: &Scenario) -> Result<Timestamp, SimulateError> {
+        let text = scenario.start.as_deref().unwrap_or("2026-01-01T00:00:00Z");
+        let wrong = format!("found {text:?}, expected a time such as 2026-01-31T12:00:00Z");
+        text.parse().map_err(|_| self.wrong("start", wrong).into())
     }
 
     fn wrong(&self, path: &str, message: impl Into<String>) -> ManifestError {
