@@ -200,15 +200,12 @@ fn a_look_at_everything_that_breaks_off_is_begun_again() {
     assert_eq!(work(&mut core, &mut now), [bind("small")]);
 }
 
-/// A pod with a resource that nobody has named before: everything is converted anew.
+/// A node with a resource that nobody has named before: everything is converted anew.
 fn strange(name: &str) -> Object {
-    let Object::Pod(pod) = waiting(name, "1") else { return waiting(name, "1") };
-    let mut pod = Arc::unwrap_or_clone(pod);
-    let containers = pod.spec.iter_mut().flat_map(|spec| &mut spec.containers);
-    for requests in containers.filter_map(|container| container.resources.as_mut()?.requests.as_mut()) {
-        requests.insert(format!("example.com/{name}"), serde_json::from_value(json!("1")).unwrap());
-    }
-    Object::from(pod)
+    let mut room = serde_json::Map::new();
+    room.insert(format!("example.com/{name}"), json!("1"));
+    Object::from(typed::<Node>(json!({"metadata": {"name": name, "uid": name, "resourceVersion": "1"},
+        "spec": {"unschedulable": true}, "status": {"allocatable": room, "capacity": room}})))
 }
 
 #[test]
