@@ -39,7 +39,7 @@ pub fn surplus(state: &mut State, pool: &str, wanted: usize, options: &Options, 
         let is_in_use = !candidate.is_empty;
         let price = candidate.price.unwrap_or_default();
         let by_price = (Reverse(price.marginal), Reverse(price.list));
-        (is_protected(candidate), is_in_use, candidate.cost.parts(), by_price, &candidate.node)
+        (is_protected(candidate), is_in_use, candidate.full_cost.parts(), by_price, &candidate.node)
     });
     let n_surplus = (with_node.len() + without_node.len()).saturating_sub(wanted);
     let mut n_up = with_node.iter().filter(|candidate| candidate.is_initialized).count();
