@@ -50,6 +50,26 @@ impl Behind {
     }
 }
 
+fn definition(offering: &OfferingKey, total: Option<u32>) -> FakeReservation {
+    FakeReservation {
+        instance_types: vec![offering.instance_type.clone()],
+        zones: offering.zone.clone().into_iter().collect(),
+        total: total.unwrap_or_default(),
+        ..FakeReservation::default()
+    }
+}
+
+impl Behind {
+    /// Makes or changes a reservation, or takes it away. Returns its id.
+    fn reserve(&self, id: &str, definition: Option<FakeReservation>) -> String {
+        match definition {
+            Some(definition) => self.cloud.set_reservation(id, definition),
+            None => drop(self.cloud.remove_reservation(id)),
+        }
+        id.to_owned()
+    }
+}
+
 impl Subject for Behind {
     fn provider(&self) -> &dyn CloudProvider {
         &self.remote
@@ -92,39 +112,13 @@ impl Subject for Behind {
     }
 
     fn reserve_openly(&self, offering: &OfferingKey, total: Option<u32>) -> BoxFuture<'_, Option<String>> {
-        let id = "cr-open".to_owned();
-        match total {
-            Some(total) => {
-                let definition = FakeReservation {
-                    instance_types: vec![offering.instance_type.clone()],
-                    zones: offering.zone.clone().into_iter().collect(),
-                    total,
-                    matching: ReservationMatching::Open,
-                    ..FakeReservation::default()
-                };
-                self.cloud.set_reservation(&id, definition);
-            }
-            None => drop(self.cloud.remove_reservation(&id)),
-        }
-        Box::pin(async { Some(id) })
+        let definition = FakeReservation { matching: ReservationMatching::Open, ..definition(offering, total) };
+        Box::pin(std::future::ready(Some(self.reserve("cr-open", total.map(|_| definition)))))
     }
 
     fn reserve_interruptibly(&self, offering: &OfferingKey, total: Option<u32>) -> BoxFuture<'_, Option<String>> {
-        let id = "cr-interruptible".to_owned();
-        match total {
-            Some(total) => {
-                let definition = FakeReservation {
-                    instance_types: vec![offering.instance_type.clone()],
-                    zones: offering.zone.clone().into_iter().collect(),
-                    total,
-                    kind: ReservationKind::Interruptible,
-                    ..FakeReservation::default()
-                };
-                self.cloud.set_reservation(&id, definition);
-            }
-            None => drop(self.cloud.remove_reservation(&id)),
-        }
-        Box::pin(async { Some(id) })
+        let definition = FakeReservation { kind: ReservationKind::Interruptible, ..definition(offering, total) };
+        Box::pin(std::future::ready(Some(self.reserve("cr-interruptible", total.map(|_| definition)))))
     }
 
     fn interrupt(&self, id: &ProviderId) -> BoxFuture<'_, bool> {

@@ -193,8 +193,9 @@ impl InputArgs {
         let mut inputs = self.cluster.read()?;
         inputs.extend(self.files.inputs()?);
         let changes: Vec<Input> = diff.iter().map(|name| Input::from_arg(name)).collect();
-        let asked = Options { bound, what_restrictions_cost, repack, disrupt, eviction_price, ..self.options()? };
-        let options = Options { without_node, ..asked };
+        let options = self.options()?;
+        let options =
+            Options { bound, what_restrictions_cost, repack, disrupt, eviction_price, without_node, ..options };
         let progress = Progress::start("planning (--effort low is quicker)");
         let plan = berth_plan::plan_change(&inputs, &changes, self.instance_types.as_deref(), &options)?;
         drop(progress);

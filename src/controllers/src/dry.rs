@@ -39,14 +39,17 @@ impl DryRun {
 
     /// Says what these would do, unless it was said before and has come up again and again since.
     pub(crate) fn tell(&self, writes: &[Write]) {
-        self.tell_lines(lines(writes));
+        if !writes.is_empty() {
+            self.tell_lines(lines(writes));
+        }
     }
 
     /// Says which nodes would go, likewise.
     pub(crate) fn tell_commands(&self, begun: &[Begun]) {
-        self.tell_lines(
-            begun.iter().map(|begun| format!("would disrupt {}: {}", listed("node", &begun.nodes), begun.text)),
-        );
+        let line = |begun: &Begun| format!("would disrupt {}: {}", listed("node", &begun.nodes), begun.text);
+        if !begun.is_empty() {
+            self.tell_lines(begun.iter().map(line));
+        }
     }
 
     fn tell_lines(&self, lines: impl IntoIterator<Item = String>) {

@@ -2,13 +2,17 @@
 //!
 //! The reasons are kube-scheduler's own (VolumeBinding, VolumeRestrictions).
 
+mod records;
+
+use std::collections::{BTreeMap, BTreeSet};
+
 use berth_model::{Refusal, Requirement, Requirements, Sym, Symbols, Volumes};
-use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimSpec};
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::StorageClass;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::terms::{impossible, node_key, node_terms};
-use crate::{Problem, drivers, quantities};
+use crate::Problem;
+pub(crate) use records::{ClaimRecord, ClaimTemplate, ClassRecord, VolumeRecord};
 
 const UNBOUND_IMMEDIATE: &str = "pod has unbound immediate PersistentVolumeClaims";
 const VOLUME_MISSING: &str = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)";
@@ -27,78 +31,6 @@ pub(crate) enum Claim {
     Templated { template_name: Sym, template: ClaimTemplate },
 }
 
-/// What a claim asks for.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct ClaimTemplate {
-    /// `None`: the default class. The symbol of the empty string: no class.
-    storage_class: Option<Sym>,
-    volume: Option<Sym>,
-    access_modes: AccessModes,
-    is_block: bool,
-    nanos: i128,
-}
-
-/// A set of access modes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-struct AccessModes(u8);
-
-impl AccessModes {
-    const EXCLUSIVE: u8 = 8;
-
-    fn new(modes: Option<&Vec<String>>) -> Self {
-        let bit = |mode: &String| match mode.as_str() {
-            "ReadWriteOnce" => 1,
-            "ReadOnlyMany" => 2,
-            "ReadWriteMany" => 4,
-            "ReadWriteOncePod" => Self::EXCLUSIVE,
-            _ => 0,
-        };
-        AccessModes(modes.into_iter().flatten().fold(0, |all, mode| all | bit(mode)))
-    }
-
-    fn is_exclusive(self) -> bool {
-        self.0 & Self::EXCLUSIVE != 0
-    }
-
-    fn are_within(self, other: Self) -> bool {
-        self.0 & !other.0 == 0
-    }
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct ClaimRecord {
-    asks: ClaimTemplate,
-    /// Whether no API server knows it yet.
-    is_new: bool,
-    is_lost: bool,
-    is_deleting: bool,
-    /// The node for which its volume is being made, as long as it has none.
-    selected_node: Option<Sym>,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct VolumeRecord {
-    topology: Option<Vec<Requirements>>,
-    zones: Option<Requirements>,
-    attachment: Option<(Sym, Sym)>,
-    storage_class: Sym,
-    claim: Option<(Sym, Sym)>,
-    is_available: bool,
-    access_modes: AccessModes,
-    is_block: bool,
-    nanos: i128,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct ClassRecord {
-    driver: Sym,
-    makes_volumes: bool,
-    waits_for_consumer: bool,
-    topologies: Option<Vec<Requirements>>,
-    /// Set on default classes: when it was made, in seconds.
-    default_since: Option<i64>,
-}
-
 /// Everything about storage in the input.
 #[derive(Clone, Default)]
 pub(crate) struct Storage {
@@ -112,32 +44,27 @@ pub(crate) struct Storage {
     pub(crate) limited_drivers: FxHashSet<Sym>,
     /// Claims of pods that run where nothing is planned, for ReadWriteOncePod.
     in_use: FxHashSet<(Sym, Sym)>,
+    /// By node: the claims whose volumes are being made for it.
+    selecting: BTreeMap<Sym, BTreeSet<(Sym, Sym)>>,
     /// The names of the nodes that there are.
     nodes: FxHashSet<Sym>,
     /// Whether claims that no API server knows yet are created and bound before their pods are placed, as in a plan.
     pub(crate) binds_new: bool,
 }
 
-impl ClaimTemplate {
-    pub(crate) fn new(spec: &PersistentVolumeClaimSpec, cluster: &mut berth_model::Cluster) -> Self {
-        let symbols = &mut cluster.symbols;
-        let storage = spec.resources.as_ref().and_then(|resources| resources.requests.as_ref()?.get("storage"));
-        ClaimTemplate {
-            storage_class: spec.storage_class_name.as_deref().map(|class| symbols.intern(class)),
-            volume: spec.volume_name.as_deref().filter(|name| !name.is_empty()).map(|name| symbols.intern(name)),
-            access_modes: AccessModes::new(spec.access_modes.as_ref()),
-            is_block: spec.volume_mode.as_deref() == Some("Block"),
-            nanos: storage.map_or(0, |quantity| quantities::parse(&quantity.0).unwrap_or(0)),
-        }
-    }
-}
-
-// === impl Storage ===
-
 impl Storage {
     /// Takes the claim out that was added last, to one that had none before.
     pub(crate) fn take_claim(&mut self, id: (Sym, Sym)) -> Option<ClaimRecord> {
-        self.claims.remove(&id)
+        let claim = self.claims.remove(&id)?;
+        if let Some(node) = claim.selected_node
+            && let Some(claims) = self.selecting.get_mut(&node)
+        {
+            claims.remove(&id);
+            if claims.is_empty() {
+                self.selecting.remove(&node);
+            }
+        }
+        Some(claim)
     }
 
     /// Takes the volume out that was added last, to one that had none before.
@@ -167,10 +94,12 @@ impl Storage {
 
     /// A claim is this from now on, or gone.
     pub(crate) fn set_claim(&mut self, id: (Sym, Sym), claim: Option<ClaimRecord>) {
-        match claim {
-            Some(claim) => drop(self.claims.insert(id, claim)),
-            None => drop(self.claims.remove(&id)),
+        self.take_claim(id);
+        let Some(claim) = claim else { return };
+        if let Some(node) = claim.selected_node {
+            self.selecting.entry(node).or_default().insert(id);
         }
+        self.claims.insert(id, claim);
     }
 
     /// These are all the nodes that there are.
@@ -181,8 +110,7 @@ impl Storage {
     /// A node is there from now on, or gone. Returns the claims to whose pods it matters.
     pub(crate) fn set_node(&mut self, name: Sym, is_there: bool) -> Vec<(Sym, Sym)> {
         let has_changed = if is_there { self.nodes.insert(name) } else { self.nodes.remove(&name) };
-        let selecting = self.claims.iter().filter(|(_, claim)| has_changed && claim.selected_node == Some(name));
-        selecting.map(|(id, _)| *id).collect()
+        self.selecting.get(&name).filter(|_| has_changed).into_iter().flatten().copied().collect()
     }
 
     /// A volume is this from now on, or gone.
@@ -219,23 +147,8 @@ impl Storage {
         claim: &PersistentVolumeClaim,
         cluster: &mut berth_model::Cluster,
     ) {
-        const CLASS: &str = "volume.beta.kubernetes.io/storage-class";
-        const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
-        let mut asks = claim.spec.as_ref().map(|spec| ClaimTemplate::new(spec, cluster)).unwrap_or_default();
-        if let Some(class) = claim.metadata.annotations.iter().find_map(|a| a.get(CLASS)) {
-            asks.storage_class = Some(cluster.symbols.intern(class));
-        }
-        let phase = claim.status.as_ref().and_then(|status| status.phase.as_deref());
-        let selected = claim.metadata.annotations.iter().find_map(|all| all.get(SELECTED_NODE));
-        let selected = selected.filter(|node| !node.is_empty() && asks.volume.is_none());
-        let record = ClaimRecord {
-            selected_node: selected.map(|node| cluster.symbols.intern(node)),
-            asks,
-            is_new: claim.metadata.uid.is_none() && phase.is_none(),
-            is_lost: phase == Some("Lost"),
-            is_deleting: claim.metadata.deletion_timestamp.is_some(),
-        };
-        self.claims.insert(id, record);
+        let record = ClaimRecord::new(claim, cluster);
+        self.set_claim(id, Some(record));
     }
 
     pub(crate) fn add_volume(
@@ -244,75 +157,14 @@ impl Storage {
         volume: &PersistentVolume,
         symbols: &mut Symbols,
     ) -> Result<(), Problem> {
-        let Some(spec) = &volume.spec else {
-            return Err(Problem::new("spec", "expected a volume source"));
-        };
-        let mut topology = None;
-        if let Some(required) = spec.node_affinity.as_ref().and_then(|a| a.required.as_ref()) {
-            let terms = node_terms(&required.node_selector_terms, "nodeSelectorTerms", symbols)
-                .map_err(|problem| problem.under("spec.nodeAffinity.required"))?;
-            topology = Some(terms);
-        }
-        let phase = volume.status.as_ref().and_then(|status| status.phase.as_deref());
-        let storage = spec.capacity.as_ref().and_then(|capacity| capacity.get("storage"));
-        let record = VolumeRecord {
-            topology,
-            zones: zone_labels(volume, symbols),
-            attachment: drivers::of_persistent_volume(spec)
-                .map(|(driver, handle)| (symbols.intern(driver), symbols.intern(handle))),
-            storage_class: symbols.intern(spec.storage_class_name.as_deref().unwrap_or_default()),
-            claim: spec.claim_ref.as_ref().and_then(|claim| {
-                let namespace = symbols.intern(claim.namespace.as_deref().unwrap_or("default"));
-                Some((namespace, symbols.intern(claim.name.as_deref()?)))
-            }),
-            is_available: matches!(phase, None | Some("" | "Available" | "Pending"))
-                && volume.metadata.deletion_timestamp.is_none(),
-            access_modes: AccessModes::new(spec.access_modes.as_ref()),
-            is_block: spec.volume_mode.as_deref() == Some("Block"),
-            nanos: storage.map_or(0, |quantity| quantities::parse(&quantity.0).unwrap_or(0)),
-        };
-        if self.volumes.insert(name, record).is_none() {
-            self.volume_order.push(name);
-        }
+        let record = VolumeRecord::new(volume, symbols)?;
+        self.set_volume(name, Some(record));
         Ok(())
     }
 
     pub(crate) fn add_class(&mut self, name: Sym, class: &StorageClass, symbols: &mut Symbols) {
-        let is_default = class.metadata.annotations.iter().flatten().any(|(key, value)| {
-            let is_key = matches!(
-                key.as_str(),
-                "storageclass.kubernetes.io/is-default-class" | "storageclass.beta.kubernetes.io/is-default-class"
-            );
-            is_key && value == "true"
-        });
-        let topologies = class.allowed_topologies.as_ref().filter(|t| !t.is_empty()).map(|terms| {
-            let mut alternatives: Vec<Requirements> = Vec::new();
-            for term in terms {
-                let mut requirements = Requirements::new();
-                for label in term.match_label_expressions.iter().flatten() {
-                    let key = node_key(&label.key, symbols);
-                    let values: Vec<Sym> = label.values.iter().map(|v| symbols.intern(v)).collect();
-                    requirements.add(key, Requirement::one_of(values), symbols);
-                }
-                // A term without labels matches nothing.
-                if !requirements.is_empty() {
-                    alternatives.push(requirements);
-                }
-            }
-            if alternatives.is_empty() {
-                alternatives.push(impossible(symbols));
-            }
-            alternatives
-        });
-        let created = class.metadata.creation_timestamp.as_ref();
-        let record = ClassRecord {
-            driver: symbols.intern(drivers::of_provisioner(&class.provisioner)),
-            makes_volumes: class.provisioner != drivers::NO_PROVISIONER,
-            waits_for_consumer: class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer"),
-            topologies,
-            default_since: is_default.then(|| created.map_or(0, |time| time.0.as_second())),
-        };
-        self.classes.insert(name, record);
+        let record = ClassRecord::new(class, symbols);
+        self.set_class(name, Some(record));
     }
 
     /// Whether there is no class at all, and a claim leaves its class to the cluster.
@@ -591,19 +443,4 @@ fn claim_name<'a>(claim: &'a Claim, pod: &str, symbols: &mut Symbols) -> (Sym, O
 fn claim_handle((namespace, name): (Sym, Sym), symbols: &mut Symbols) -> Sym {
     let handle = format!("{}/{}", symbols.text(namespace), symbols.text(name));
     symbols.intern(&handle)
-}
-
-/// The zone and region labels of a volume that has no node affinity for them, as kube-scheduler's VolumeZone: several
-/// zones are joined by two underscores.
-fn zone_labels(volume: &PersistentVolume, symbols: &mut Symbols) -> Option<Requirements> {
-    let mut requirements = Requirements::new();
-    for (label, value) in volume.metadata.labels.iter().flatten() {
-        let today = berth_api::labels::normalized(label);
-        if today == berth_api::labels::ZONE || today == berth_api::labels::REGION {
-            let key = symbols.intern(today);
-            let values: Vec<Sym> = value.split("__").map(|zone| symbols.intern(zone.trim())).collect();
-            requirements.add(key, Requirement::one_of(values), symbols);
-        }
-    }
-    (!requirements.is_empty()).then_some(requirements)
 }

@@ -1,9 +1,9 @@
 //! What becomes of each pod that is there, and how many pods each workload has.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use berth_model::Sym;
-use rustc_hash::FxHashSet;
 
 use crate::draft::Drafts;
 use crate::existing::ExistingNodes;
@@ -58,7 +58,7 @@ fn owner_kind(pod: &PodRecord, owners: &FxIndexSet<Owner>) -> Option<OwnerKind> 
 pub(crate) fn operating(
     pods: &mut [PodRecord],
     fates: &mut [Fate],
-    named: &FxHashSet<(Sym, Arc<str>)>,
+    named: &BTreeSet<(Sym, Arc<str>)>,
     drafts: &Drafts,
 ) -> Vec<ReservationRecord> {
     let mut records = Vec::new();

@@ -330,7 +330,7 @@ fn put_running_last(running: &BTreeSet<(Sym, Arc<str>)>, cluster: &mut Cluster) 
     }
 }
 
-/// Whose workloads are.
+/// Finds out which workloads belong to which others.
 fn settle_workloads(workloads: &mut Workloads, cluster: &Cluster, warnings: &mut Texts) {
     for index in workloads.settle() {
         let Some(workload) = workloads.get(index) else { continue };

@@ -1,11 +1,11 @@
 //! Pods in operating mode Reservation: once they have a node they run nothing there, but hold its room for one owner.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use berth_api::labels::koordinator;
 use berth_model::{AllocatePolicy, Cluster, Phase, Reservation, ResourceId, Resources, Sym};
 use k8s_openapi::api::core::v1::PodStatus;
-use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Deserialize;
 
 use crate::draft::Draft;
@@ -68,16 +68,13 @@ pub(crate) fn read_operating(
 }
 
 /// The pods that some of these name as those who have come.
-pub(crate) fn named_owners(pods: &[PodRecord]) -> FxHashSet<(Sym, Arc<str>)> {
+pub(crate) fn named_owners(pods: &[PodRecord]) -> BTreeSet<(Sym, Arc<str>)> {
     let operating = pods.iter().filter_map(|pod| pod.operating.as_deref());
     operating.filter_map(|known| Some(known.owner.as_ref()?.key.clone())).collect()
 }
 
 /// Those of them that are there, with their uids. Who has gone has left the room to others, whatever is still written.
-pub(crate) fn alive_owners(
-    named: &FxHashSet<(Sym, Arc<str>)>,
-    pods: &[PodRecord],
-) -> FxHashMap<(Sym, Arc<str>), String> {
+pub(crate) fn alive_owners(named: &BTreeSet<(Sym, Arc<str>)>, pods: &[PodRecord]) -> BTreeMap<(Sym, Arc<str>), String> {
     let pods = pods.iter().filter(|pod| !named.is_empty() && !pod.is_gone);
     let alive = pods.map(|pod| ((pod.namespace, Arc::clone(&pod.name)), pod));
     let alive = alive.filter(|(key, _)| named.contains(key));
@@ -94,7 +91,7 @@ fn is_ready(status: Option<&PodStatus>) -> bool {
 pub(crate) fn held(
     pod: &PodRecord,
     operating: Operating,
-    alive: &FxHashMap<(Sym, Arc<str>), String>,
+    alive: &BTreeMap<(Sym, Arc<str>), String>,
     draft: &Draft,
 ) -> ReservationRecord {
     let Operating { mut reservation, owner } = operating;

@@ -13,8 +13,8 @@ use crate::{Builder, Options};
 /// What NodeOverlays make of a catalogue.
 #[derive(Debug, Clone)]
 pub struct Overlaid {
-    /// The catalogue with the prices that they make of its own and the resources that they add. All else stays as it is, as do
-    /// the prices of what is not available.
+    /// The catalogue with the prices that they make of its own, also of what is sold out, and the resources that they add. All else
+    /// stays as it is.
     pub catalogue: Catalogue,
     /// What is wrong with them, by name. Those that are not listed change what they select.
     pub faults: BTreeMap<String, OverlayFault>,

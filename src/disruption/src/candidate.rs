@@ -181,7 +181,7 @@ impl<'a> Facts<'a> {
             claim,
             pool: self.pool_name.to_owned(),
             capacity_type: node_labels.get(labels::CAPACITY_TYPE).cloned().unwrap_or_default(),
-            reservation: labels::RESERVATION_IDS.iter().find_map(|key| node_labels.get(*key)).cloned(),
+            reservation: labels::reservation_id(node_labels).cloned(),
             slot: slot_kind(node_labels),
             may_leave_first: self.pool.is_some_and(|pool| {
                 let may = pool.metadata.annotations.as_ref().and_then(|all| all.get(REPLACE_IN_SLOT));

@@ -79,14 +79,18 @@ impl Played {
 
     /// Nodes are there that were launched; whether each has the slot that it was planned on, or another instance of which there
     /// are only so many.
-    fn create(&mut self, state: &mut State, launched: Launched, now: Time) -> bool {
-        for id in launched.supplies {
-            if !state.take_slot(&id, now) {
-                return false;
+    fn create(&mut self, state: &mut State, launches: &[(String, &Launch)], now: Time) -> bool {
+        for (name, launch) in launches {
+            let cluster = state.cluster(now);
+            let of_type = type_of(cluster, launch);
+            let offering = of_type.and_then(|of_type| offering_of(cluster, of_type, launch));
+            let node = Object::from(node_of(cluster, name, launch, (of_type, offering)));
+            if let Some(id) = supply_of(cluster, launch, offering) {
+                if !state.take_slot(&id, now) {
+                    return false;
+                }
+                self.slots.push(id);
             }
-            self.slots.push(id);
-        }
-        for node in launched.nodes {
             if let Some(reference) = node.reference() {
                 self.assume(state, &reference, Patch::Create(node));
             }
@@ -115,26 +119,8 @@ impl Played {
     }
 }
 
-/// What launches become.
-struct Launched {
-    nodes: Vec<Object>,
-    /// The finite supplies that they draw from, once for each instance.
-    supplies: Vec<String>,
-}
-
-impl Launched {
-    /// As things are.
-    fn of(state: &mut State, launches: &[(String, &Launch)], now: Time) -> Self {
-        let cluster = state.cluster(now);
-        let nodes = launches.iter().map(|(name, launch)| Object::from(node_of(cluster, name, launch)));
-        let supplies = launches.iter().filter_map(|(_, launch)| supply_of(cluster, launch));
-        Launched { nodes: nodes.collect(), supplies: supplies.collect() }
-    }
-}
-
 /// The finite supply that a launch draws from, if there is one.
-fn supply_of(cluster: &Cluster, launch: &Launch) -> Option<String> {
-    let offering = type_of(cluster, launch).and_then(|of_type| offering_of(cluster, of_type, launch));
+fn supply_of(cluster: &Cluster, launch: &Launch, offering: Option<&Offering>) -> Option<String> {
     let slots = offering.and_then(|offering| cluster.slots.get(offering.slots?.0 as usize));
     slots.map(|slots| cluster.symbols.text(slots.id).to_owned()).or_else(|| launch.offering.reservation_id.clone())
 }
@@ -142,8 +128,7 @@ fn supply_of(cluster: &Cluster, launch: &Launch) -> Option<String> {
 /// Launches nodes. `None`, and nothing is changed, where one finds no slot.
 pub(crate) fn stand_up(state: &mut State, launches: &[(String, &Launch)], now: Time) -> Option<Played> {
     let mut played = Played::default();
-    let result = Launched::of(state, launches, now);
-    if played.create(state, result, now) {
+    if played.create(state, launches, now) {
         return Some(played);
     }
     played.undo(state);
@@ -159,7 +144,6 @@ pub(crate) fn play(
     now: Time,
 ) -> Result<Option<Played>, DecideError> {
     let mut played = Played::default();
-    let result = Launched::of(state, launches, now);
     // By name: one that moved before is made anew, and has no uid yet.
     let mut moved: BTreeSet<Key> = BTreeSet::new();
     for room in gone.iter().flat_map(|candidate| &candidate.held) {
@@ -185,7 +169,7 @@ pub(crate) fn play(
         played.assume(state, &candidate.node, Patch::Remove);
     }
     // What a removed node frees is not given back: it is free only when the cloud's count says so.
-    if !played.create(state, result, now) {
+    if !played.create(state, launches, now) {
         // A command that was found beside this one took a slot.
         played.undo(state);
         return Ok(None);
@@ -221,10 +205,13 @@ pub(crate) fn play(
 }
 
 /// The node that a launch becomes.
-fn node_of(cluster: &Cluster, name: &str, launch: &Launch) -> Node {
+fn node_of(
+    cluster: &Cluster,
+    name: &str,
+    launch: &Launch,
+    (of_type, offering): (Option<&InstanceType>, Option<&Offering>),
+) -> Node {
     let text = |sym| cluster.symbols.text(sym).to_owned();
-    let of_type = type_of(cluster, launch);
-    let offering = of_type.and_then(|of_type| offering_of(cluster, of_type, launch));
     let mut own: BTreeMap<String, String> = BTreeMap::new();
     own.extend(
         of_type.into_iter().flat_map(|of_type| of_type.labels.iter()).map(|(key, value)| (text(key), text(value))),

@@ -16,7 +16,7 @@ pub(crate) struct SlotKind {
 /// Of a node with these labels; `None` where it is on no slot.
 pub(crate) fn slot_kind(node: &BTreeMap<String, String>) -> Option<SlotKind> {
     let label = |key: &str| node.get(key).cloned().unwrap_or_default();
-    let reservation = labels::RESERVATION_IDS.iter().find_map(|key| node.get(*key)).cloned();
+    let reservation = labels::reservation_id(node).cloned();
     (label(labels::CAPACITY_TYPE) == labels::RESERVED).then(|| SlotKind {
         instance_type: label(labels::INSTANCE_TYPE),
         zone: label(labels::ZONE),

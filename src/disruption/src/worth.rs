@@ -170,8 +170,7 @@ fn spare(gone: &[&Candidate], replacement: &mut Replacement, prices: &Prices, n_
 }
 
 /// A Balanced pool of which too little is saved for what is disrupted: (savings / cost) / (disruption / all disruption)
-/// must be a half at least, lifetimes aside, as
-/// in Karpenter. Pools on slots alone are compared by list prices.
+/// must be a half at least, lifetimes aside, as in Karpenter. Pools on slots alone are compared by list prices.
 fn unbalanced<'c>(gone: &[&'c Candidate], savings: Money, list_savings: Money, survey: &Survey) -> Option<&'c str> {
     let pools: std::collections::BTreeSet<&str> = gone.iter().map(|candidate| candidate.pool.as_str()).collect();
     pools.into_iter().find(|name| {

@@ -22,9 +22,9 @@ struct Definition {
 
 /// Notes what is missing in an object. What is told of its status, which no user writes, does not matter.
 pub(crate) fn check(api_version: &str, kind: &str, object: &Value, problems: &mut Problems) {
-    let group = api_version.split('/').next().unwrap_or_default();
-    let of_group = CRDS.iter().zip(&SCHEMAS).filter(|((file, _), _)| file.split('_').next() == Some(group));
-    for ((_, text), known) in of_group {
+    // A file is named after the group and the plural: no other is read.
+    let start = format!("{}_{}", api_version.split('/').next().unwrap_or_default(), kind.to_lowercase());
+    for ((_, text), known) in CRDS.iter().zip(&SCHEMAS).filter(|((file, _), _)| file.starts_with(&start)) {
         let definition = known.get_or_init(|| read(text)).as_ref();
         if let Some(known) = definition.filter(|known| known.kind == kind && known.api_version == api_version) {
             look(&known.schema, object, &mut String::new(), problems);

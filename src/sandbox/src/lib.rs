@@ -29,7 +29,6 @@ mod parts;
 mod quiet;
 mod script;
 mod size;
-mod slow;
 mod story;
 #[cfg(test)]
 mod tests;

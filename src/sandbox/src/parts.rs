@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::FakeNodeClassSpec;
-use berth_apiserver::{Admission, ApiServer, Config};
+use berth_apiserver::{Admission, ApiServer, Config, FaultRates, Faults};
 use berth_catalogue::Catalogue;
 use berth_cloudprovider_fake::cloud::{CloudConfig, CloudEvent, FakeCloud, NodeClass};
 use berth_controller_manager::{Clock, ControllerManager, Timings};
@@ -16,7 +16,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinSet;
 
 use crate::bridge::definition;
-use crate::{SandboxError, apply, slow};
+use crate::{SandboxError, apply};
 
 /// What the parts of a cluster are started with.
 #[derive(Debug, Clone)]
@@ -119,7 +119,13 @@ impl Base {
             tracks_all_managers: !options.is_lean,
             ..Config::default()
         });
-        let client = slow::client(&server, options.request_delay, seed);
+        let client = match options.request_delay {
+            Duration::ZERO => Client::new(server.clone(), "default"),
+            latency_max => {
+                let rates = FaultRates { latency: 1000, latency_max, ..FaultRates::default() };
+                Client::new(Faults::seeded(seed, rates).around(server.clone()), "default")
+            }
+        };
         let cloud = CloudConfig { seed, epoch: now, ..options.cloud.clone() };
         let cloud = FakeCloud::new(cloud, options.catalogue.clone());
         apply::definitions(&client).await?;

@@ -42,7 +42,7 @@ impl State {
                 }
                 *self.conversions.entry(self.forgotten).or_default() += 1;
                 self.gone = None;
-                self.build(now)
+                Box::new(self.build(now))
             }
         };
         self.built.insert(built)

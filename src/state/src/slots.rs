@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use berth_api::labels::RESERVATION_IDS;
+use berth_api::labels::reservation_id;
 use berth_api::{NodeClaim, NodeClassRef};
 use berth_catalogue::Catalogue;
 
@@ -100,8 +100,7 @@ impl Cloud {
 
 /// The capacity reservation that a launched NodeClaim is on.
 pub(crate) fn reservation_of(claim: &NodeClaim) -> Option<&str> {
-    let labels = claim.metadata.labels.as_ref()?;
-    RESERVATION_IDS.iter().find_map(|key| labels.get(*key)).map(String::as_str)
+    reservation_id(claim.metadata.labels.as_ref()?).map(String::as_str)
 }
 
 pub(crate) fn is_launched(claim: &NodeClaim) -> bool {

@@ -52,9 +52,9 @@ pub struct State {
     pub(crate) graves: BTreeMap<Key, u64>,
     buried: VecDeque<Key>,
     /// The converted cluster, where it is up to date.
-    pub(crate) built: Option<Built>,
+    pub(crate) built: Option<Box<Built>>,
     /// The one before, where a replica converts everything anew: to let it go takes long, too.
-    pub(crate) gone: Option<Built>,
+    pub(crate) gone: Option<Box<Built>>,
     /// How often there was a conversion, by what it was for.
     pub(crate) conversions: BTreeMap<&'static str, u64>,
     /// What the next conversion is for.

@@ -3,6 +3,8 @@
 //!
 //! Koordinator's names are in [`koordinator`].
 
+use std::collections::BTreeMap;
+
 pub mod koordinator;
 mod restricted;
 
@@ -59,6 +61,11 @@ pub const PLANNED_FOR: &str = "berth.sh/planned-for";
 pub const KEEPS_OFF_SLOTS: &str = "berth.sh/keeps-off-slots";
 /// The labels that may name a capacity reservation, the preferred one first.
 pub const RESERVATION_IDS: [&str; 3] = [RESERVATION_ID, KARPENTER_RESERVATION_ID, AWS_RESERVATION_ID];
+
+/// The capacity reservation that labels name, under any of [`RESERVATION_IDS`].
+pub fn reservation_id(labels: &BTreeMap<String, String>) -> Option<&String> {
+    RESERVATION_IDS.iter().find_map(|key| labels.get(*key))
+}
 
 /// On a pod, `true` or a Go duration; on a node, `true`: do not disrupt it voluntarily.
 pub const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";

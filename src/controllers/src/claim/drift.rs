@@ -68,7 +68,7 @@ fn reason(facts: &Facts<'_>) -> Option<(String, String)> {
 /// The capacity block, or other reservation, that the node is on.
 fn block<'a>(facts: &'a Facts<'_>) -> Option<&'a CapacityReservation> {
     let own = facts.claim.metadata.labels.as_ref()?;
-    let id = labels::RESERVATION_IDS.iter().find_map(|key| own.get(*key))?;
+    let id = labels::reservation_id(own)?;
     facts.offers?.types.reservations.iter().find(|known| known.id == *id)
 }
 

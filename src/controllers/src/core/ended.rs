@@ -14,7 +14,7 @@ impl Core {
     /// The instance of a NodeClaim has ended, the cloud says.
     pub(super) fn note_end(&mut self, claim: &NodeClaim, id: ProviderId, now: Timestamp) {
         let own = claim.metadata.labels.as_ref();
-        let has_slot = own.is_some_and(|own| labels::RESERVATION_IDS.iter().any(|key| own.contains_key(*key)));
+        let has_slot = own.and_then(labels::reservation_id).is_some();
         if (has_slot || self.is_counted(&id)) && self.ended.insert(id) {
             self.tell_offers(now);
         }

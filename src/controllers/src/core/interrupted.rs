@@ -163,8 +163,8 @@ impl Core {
 
     /// Whether the cloud may take the instance of a NodeClaim back with a notice of minutes.
     fn may_go_soon(&self, claim: &NodeClaim) -> bool {
-        is_on_spot(claim)
-            || reservation_of(claim).is_some_and(|id| self.offers.values().any(|offers| offers.is_interruptible(id)))
+        let id = claim.metadata.labels.as_ref().and_then(labels::reservation_id);
+        is_on_spot(claim) || id.is_some_and(|id| self.offers.values().any(|offers| offers.is_interruptible(id)))
     }
 
     fn is_interrupted(&self, claim: &NodeClaim) -> bool {
@@ -187,10 +187,4 @@ fn name_of(claim: &std::sync::Arc<NodeClaim>) -> Option<String> {
 fn is_on_spot(claim: &NodeClaim) -> bool {
     let all = claim.metadata.labels.as_ref();
     all.and_then(|all| all.get(labels::CAPACITY_TYPE)).is_some_and(|kind| kind == "spot")
-}
-
-/// The reservation that a NodeClaim's instance is in.
-fn reservation_of(claim: &NodeClaim) -> Option<&String> {
-    let all = claim.metadata.labels.as_ref()?;
-    labels::RESERVATION_IDS.iter().find_map(|key| all.get(*key))
 }

@@ -65,7 +65,7 @@ impl Core {
             };
         }
         self.state.pods_on(name).filter(|pod| !pod.has_ended()).filter_map(|pod| pod.spec()).all(|spec| {
-            // What a node is to be when a pod comes to it may change later, as the affinity's name says; by Berth's hand it shall not.
+            // A requirement counts as a pod comes, and others may change the node later. Berth does not.
             requires(spec, name, &after) || !requires(spec, name, &before)
         })
     }
@@ -93,7 +93,7 @@ impl Core {
         self.relabels.remove(name);
         self.queue.forget(&job);
         let of = |key: &str| wanted.get(key).map_or("", String::as_str);
-        let id = labels::RESERVATION_IDS.iter().find_map(|key| wanted.get(*key));
+        let id = labels::reservation_id(&wanted);
         let on = id.map_or_else(String::new, |id| format!(" on {id}"));
         let message = format!("its instance is {}{on} now", of(labels::CAPACITY_TYPE));
         self.tell(Notice::about(Kind::NodeClaim, &claim.metadata, "Relabelled", message), now);
@@ -113,7 +113,7 @@ impl Core {
             let Some(status) = claim.status.as_ref() else { return false };
             let Some(id) = status.provider_id.as_deref() else { return false };
             let own = claim.metadata.labels.as_ref();
-            let told = own.and_then(|own| labels::RESERVATION_IDS.iter().find_map(|key| own.get(*key)));
+            let told = own.and_then(labels::reservation_id);
             conditions::is_true(&status.conditions, conditions::INITIALIZED)
                 && told.map(String::as_str) != holder.get(id).copied()
         };

@@ -134,7 +134,7 @@ pub(crate) struct Rooms {
     pub(crate) resolver: Resolver,
     pub(crate) ownership: Ownership,
     /// Pods that the annotation of a pod which is a Reservation names as those who have come there.
-    pub(crate) named_owners: FxHashSet<(Sym, Arc<str>)>,
+    pub(crate) named_owners: BTreeSet<(Sym, Arc<str>)>,
 }
 
 /// A converted cluster that objects come to and go from.

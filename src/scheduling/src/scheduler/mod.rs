@@ -52,6 +52,7 @@ mod shared;
 mod sharers;
 mod tables;
 mod terminating;
+mod values;
 mod victims;
 mod view;
 mod weigh;

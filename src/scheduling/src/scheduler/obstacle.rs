@@ -1,7 +1,7 @@
 //! Why a node refuses a class.
 
 use super::index::Index;
-use super::shape::{Beside, Values};
+use super::values::{Beside, Values};
 use super::world::World;
 use crate::filter::{self, Obstacle};
 use crate::node_fit::Seen;

@@ -8,8 +8,8 @@ use berth_model::{BoundPod, ClassId, Cluster, MemberKind, Resources};
 use rustc_hash::FxHashMap;
 
 use super::index::Index;
-use super::shape::Values;
 use super::tables::Tables;
+use super::values::Values;
 use super::world::World;
 use crate::reasons::Insufficient;
 

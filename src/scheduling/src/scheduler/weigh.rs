@@ -5,7 +5,8 @@ use rustc_hash::FxHashSet;
 
 use super::cell::{Cell, CellKey};
 use super::index::Index;
-use super::shape::{ABSENT, Beside, CountedBy, Counts, Shape, Values};
+use super::shape::{ABSENT, CountedBy, Counts, Shape};
+use super::values::{Beside, Values};
 use super::world::World;
 use crate::{reservation, score};
 

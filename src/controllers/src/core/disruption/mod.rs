@@ -5,6 +5,7 @@
 //! Each command is then carried out by itself: see [`command`]. A process that starts knows of no command: it takes the
 //! taints of earlier ones off, and decides anew.
 
+mod begin;
 mod command;
 mod inherited;
 mod look;
@@ -16,13 +17,14 @@ mod tell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+pub(crate) use begin::Begun;
 use inherited::Inherited;
 pub(crate) use look::{Found, Look};
 pub(crate) use measure::LooksFor;
 pub(super) use measure::{REASONS, disrupted};
 use rest::{Looked, Rest};
 
-use berth_decisions::{ExpectedNodes, Launch};
+use berth_decisions::ExpectedNodes;
 use berth_disruption::{Disruption, Method};
 use berth_model::Money;
 use berth_state::{ObjectRef, State};
@@ -56,15 +58,6 @@ const PART: usize = 400_000;
 const WHAT_IFS: (usize, usize) = (24, 400);
 /// The first and the longest time for which nodes are left alone whose command came to nothing.
 const BACKOFF: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(30 * 60));
-
-/// A command that has begun, in words.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Begun {
-    /// What becomes of its nodes, and what that saves.
-    pub(crate) text: String,
-    /// The names of its nodes.
-    pub(crate) nodes: Vec<String>,
-}
 
 /// What is under way, and what was asked.
 #[derive(Debug, Default)]
@@ -287,11 +280,6 @@ impl Core {
         }
         self.disrupting.is_looking = true;
         self.disrupting.look = Some(Box::new((options, now)));
-    }
-
-    /// The commands that have begun since the last call.
-    pub(crate) fn take_begun(&mut self) -> Vec<Begun> {
-        std::mem::take(&mut self.disrupting.begun)
     }
 
     /// The look that is to be had now; what it finds is told by [`Core::found`].
@@ -520,33 +508,6 @@ impl Core {
             let why = &put_back.why;
             has_pods.then(|| format!("its disruption came to nothing and is tried again later: {why}"))
         }
-    }
-
-    /// Begins a command, if this process knows each of its nodes.
-    pub(super) fn begin(&mut self, command: &berth_disruption::Command, now: Timestamp) {
-        let going = |node: &ObjectRef| {
-            let known = self.view.nodes.get(&*node.key.name)?;
-            let claim = self.view.claims_of_node(known).next()?;
-            let (name, uid) = (claim.metadata.name.clone()?, claim.metadata.uid.clone()?);
-            let is_free = claim.metadata.deletion_timestamp.is_none() && !self.disrupting.takes(&name);
-            is_free.then(|| Going { node: node.clone(), claim: name, claim_uid: uid })
-        };
-        let Some(nodes) = command.nodes.iter().map(going).collect::<Option<Vec<Going>>>() else { return };
-        let id = self.disrupting.n_commands;
-        self.disrupting.n_commands = id.wrapping_add(1);
-        let launches: Vec<&Launch> = command.replacements.iter().map(|(_, launch)| launch).collect();
-        let text = tell::in_words(nodes.len(), &launches, command.savings, command.evictions);
-        tracing::info!(id, method = command.method.as_str(), "{text}");
-        let names = command.nodes.iter().map(|node| node.key.name.to_string()).collect();
-        self.disrupting.begun.push(Begun { text, nodes: names });
-        let begun =
-            Command { method: command.method, nodes, phase: Phase::Tainting, replacements: Vec::new(), asked: None };
-        self.disrupting.commands.insert(id, begun);
-        let on_nodes = command.places.iter().filter(|(_, node)| self.view.nodes.get(node).is_some());
-        let places: Vec<_> = on_nodes.map(|(pod, node)| (pod, node.as_str())).collect();
-        self.hold_places(id, places);
-        self.queue.add(Job::Command(id));
-        self.queue.add_at(Job::Disrupt, after(now, NEXT_PART));
     }
 
     /// Whether most nodes stopped being ready at once: then the fault is elsewhere, and nothing is removed or launched for a
