@@ -36,6 +36,10 @@ const VOLUME: &str = "---\napiVersion: storage.k8s.io/v1\nkind: StorageClass\nme
 #[case::a_misspelt_value("nodeSelector: {topology.kubernetes.io/zone: port-1x}", &[], "topology.kubernetes.io/zone=port-1x: did you mean port-1a?")]
 #[case::the_gate_is_off("nodeSelector: {karpenter.sh/capacity-type: reserved}", &["--feature-gates", "ReservedCapacity=false"], "the feature gate ReservedCapacity is off")]
 #[case::topology_of_a_class("volumes: [{name: d, persistentVolumeClaim: {claimName: data}}]", &[], "allowedTopologies of StorageClass fast: no node, NodePool or instance type has topology.kubernetes.io/zone=eu-west-9a")]
+#[case::a_spread_over_a_key_that_nothing_has("topologySpreadConstraints: [{maxSkew: 1, topologyKey: nosuch.io/key, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: db}}}]", &[], "topologySpreadConstraints: no node, NodePool or instance type has the label nosuch.io/key: labels or requirements of a NodePool would give it")]
+#[case::a_spread_over_a_misspelt_key("topologySpreadConstraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zoen, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: db}}}]", &[], "topologySpreadConstraints: no node, NodePool or instance type has the label topology.kubernetes.io/zoen: did you mean topology.kubernetes.io/zone?")]
+#[case::affinity_to_nobody("affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: topology.kubernetes.io/zone, labelSelector: {matchLabels: {app: cache}}}]}}", &[], "podAffinity: no pod in namespace default matches app=cache")]
+#[case::affinity_to_nobody_elsewhere("affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: topology.kubernetes.io/zone, namespaces: [shop, web], labelSelector: {matchExpressions: [{key: app, operator: In, values: [a, b]}]}}]}}", &[], "podAffinity: no pod in namespaces shop, web matches app in (a, b)")]
 fn a_refusal_names_the_culprit_in_the_plan_and_in_its_story(
     #[case] spec: &str,
     #[case] flags: &[&str],

@@ -193,10 +193,8 @@ impl Plan {
         let missing = std::mem::take(&mut replicas.missing);
         let (universe, mut solution, allocation) = berth_decisions::solve(&mut cluster, &solving);
         replicas.join(&mut cluster, &mut solution, options.node_cost);
-        let timings = Timings { convert: time, solve: start.elapsed() };
-        let specs: Vec<_> =
-            solution.unschedulable.iter().map(|left| universe.class(left.class).map(|class| class.spec)).collect();
-        hints::add(&mut solution, &specs, &cluster, &options.gates);
+        let timings = Timings { convert: time, solve: start.elapsed(), ..Timings::default() };
+        hints::add(&mut solution, (&cluster, &universe, &allocation), &options.gates);
         // Whoever changes an object gives it twice.
         let known = before.as_ref().map(|before| before.warnings.clone());
         let is_told = |warning: &String| {

@@ -48,6 +48,6 @@ pub use node_fit::NodeFit;
 pub use node_tables::NodeTables;
 pub use node_terms::node_label;
 pub use scheduler::{
-    Assessment, Bindings, Counted, Eviction, Expected, Launchable, Paused, Placement, Queue, Scheduler, Step, Trial,
-    Verdict, came, expect_replacements,
+    Assessment, Bindings, Counted, Eviction, Expected, KeptByBudgets, Launchable, Paused, Placement, Queue, Scheduler,
+    Step, Trial, Verdict, came, expect_replacements,
 };
