@@ -54,6 +54,34 @@ fn a_refusal_names_the_culprit_in_the_plan_and_in_its_story(
     assert!(in_a_line(&story.stdout).contains(says), "{}", story.stdout);
 }
 
+/// The regression: it began with the node affinity of a pod that has none.
+#[test]
+fn a_volume_that_can_be_nowhere_is_not_called_node_affinity() {
+    let manifests = format!("{}{VOLUME}", pod("volumes: [{name: d, persistentVolumeClaim: {claimName: data}}]"));
+    let told = plan(&manifests, &[]).stdout;
+    let story = with_input(&["explain", "-f", "-", "pod/db"], &manifests).stdout;
+    for text in [told, story] {
+        assert!(text.contains("didn't match where Pod's volumes can be"), "{text}");
+        assert!(!text.contains("didn't match Pod's node affinity/selector"), "{text}");
+    }
+    // Where the pod's own selector keeps it off, that is what is said.
+    let manifests = manifests.replace("  volumes:", "  nodeSelector: {kubernetes.io/arch: none}\n  volumes:");
+    let told = plan(&manifests, &[]).stdout;
+    assert!(told.contains("didn't match Pod's node affinity/selector"), "{told}");
+}
+
+#[test]
+fn affinity_to_a_pod_that_is_there_or_to_its_like_is_no_fault_of_the_selector() {
+    let affinity = "affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: \
+                    topology.kubernetes.io/zone, labelSelector: {matchLabels: {app: web}}}]}}\n  nodeSelector: {no: where}";
+    let with_web = format!("{}{}", pod(affinity), deployment(1, "{cpu: '1'}"));
+    let alike = pod(affinity).replace("{name: db}", "{name: db, labels: {app: web}}");
+    for manifests in [with_web, alike] {
+        let told = plan(&manifests, &[]);
+        assert!(told.code == 1 && !told.stdout.contains("podAffinity"), "{}", told.stdout);
+    }
+}
+
 #[test]
 fn more_than_any_type_has_is_told_with_how_much_less_would_do() {
     let manifests = deployment(1, "{cpu: '300'}");

@@ -41,7 +41,8 @@ pub mod topology;
 pub mod units;
 
 pub use admission::{
-    Admission, Passage, admit, admits_node, daemon_refusals, filter_admits_node, filter_passages, launch_passages,
+    Admission, Passage, admit, admits_node, columns_kept_by_volumes, daemon_refusals, filter_admits_node,
+    filter_passages, launch_passages,
 };
 pub use demand::{Apart, Demand, demands};
 pub use node_fit::NodeFit;
