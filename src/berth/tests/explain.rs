@@ -10,7 +10,8 @@ const FOUR_SLOTS: &str = "examples/catalogues/four-slots.yaml";
 
 fn explain(example: &str, object: &str, more: &[&str]) -> Run {
     let folder = format!("examples/{example}");
-    berth(&[&["explain", "-f", &folder, "--instance-types", FOUR_SLOTS], more, &[object]].concat())
+    let input = ["explain", "-f", &folder, "--instance-types", FOUR_SLOTS, "--now", "2026-01-01T00:00:00Z"];
+    berth(&[&input, more, &[object]].concat())
 }
 
 #[rstest]
@@ -45,6 +46,8 @@ fn the_same_story_as_json() {
     let story: Value = serde_json::from_str(&run.stdout).unwrap();
     assert_eq!((story["kind"].as_str(), story["hasPlace"].as_bool()), (Some("Explanation"), Some(false)));
     assert_eq!(story["nodePools"][0]["offerings"], 1);
+    let made = |catalogue: &str| serde_json::json!({"version": env!("CARGO_PKG_VERSION"), "catalogue": catalogue, "inputs": ["examples/reserved-only"]});
+    assert_eq!((&story["time"], &story["provenance"]), (&"2026-01-01T00:00:00Z".into(), &made(FOUR_SLOTS)));
     assert!(story["changes"][0]["change"].as_str().unwrap().contains("880m less cpu"), "{story}");
 }
 

@@ -13,6 +13,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
+use crate::provenance::Provenance;
 use crate::terminal::{Paper, Terminal};
 use crate::{Options, Plan};
 
@@ -40,6 +41,10 @@ pub enum ExplainError {
 pub struct Explanation {
     api_version: &'static str,
     kind: &'static str,
+    /// The time of the plan.
+    time: String,
+    /// What the plan was made of and with.
+    provenance: Provenance,
     /// `Pod default/web-0`.
     object: String,
     /// Whether it has a place, or is one.
@@ -183,6 +188,7 @@ impl Plan {
             }
             Kind::Reservation => subject::reservation(self, &solving, object),
             Kind::Node => node::explain(self, object),
-        }
+        };
+        Ok(Explanation { time, provenance, ..story? })
     }
 }
