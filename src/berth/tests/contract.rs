@@ -38,6 +38,7 @@ fn the_document_has_the_fields_of_the_contract_in_their_order() {
         "nodeCost",
         "lowerBound",
         "searchStopped",
+        "readSeconds",
         "solveSeconds",
         "reservedSlots",
         "total",
@@ -123,8 +124,12 @@ fn a_claim_on_a_slot_names_its_reservation_and_costs_nothing() {
 #[test]
 fn measured_times_are_printed_only_where_asked_for() {
     let manifests = deployment("web", 1, "1");
-    assert!(plan_json(&manifests, &[])["summary"]["solveSeconds"].is_null());
-    assert!(plan_json(&manifests, &["--timings"])["summary"]["solveSeconds"].is_f64());
+    for seconds in ["readSeconds", "solveSeconds"] {
+        assert!(plan_json(&manifests, &[])["summary"][seconds].is_null());
+        assert!(plan_json(&manifests, &["--timings"])["summary"][seconds].is_f64());
+    }
+    let told = plan(&manifests, &["--timings"]).stderr;
+    assert!(told.contains("planned in ") && told.contains(" s to read and parse, "), "{told}");
 }
 
 #[test]
