@@ -179,8 +179,14 @@ impl Plan {
     /// # Errors
     /// There is no such object.
     pub fn explain(self, object: &ObjectRef, options: &Options) -> Result<Explanation, ExplainError> {
-        let solving = berth_provisioning::Options { bound: false, what_restrictions_cost: false, ..options.solving() };
-        match object.kind {
+        let solving = berth_provisioning::Options {
+            bound: false,
+            proves: false,
+            what_restrictions_cost: false,
+            ..options.solving()
+        };
+        let (time, provenance) = (self.now.to_string(), self.provenance.clone());
+        let story = match object.kind {
             Kind::Pod => subject::pod(self, &solving, object),
             Kind::Workload => {
                 let pod = workload::first_pod(&self, object)?;
