@@ -63,6 +63,10 @@ for room in "${pure[@]}"; do
     # Tests and docs may do as they like; a clock, a file or the environment in the code itself is a way in.
     ambient=$(grep -rnE '\b(SystemTime|Instant|thread_rng|std::(fs|net|env|process))\b' "src/$room/src" |
         grep -vE '^[^:]*(tests?\.rs|/tests/)|:[0-9]+: *//' || true)
+    # Whoever may choose many names can choose such as share one hash, where nobody draws a key.
+    unkeyed=$(grep -rnE 'Fx(Hash|Index)(Map|Set)<\(*([A-Za-z]+, *)?(&(.[a-z]+ )?str|(Arc|Box|Rc)<str>|String)\b' "src/$room/src" |
+        grep -vE '^[^:]*(tests?\.rs|/tests/)|:[0-9]+: *//' || true)
+    [[ -z $unkeyed ]] || complain "berth-$room hashes texts without a key; berth_model::KeyedMap has one:"$'\n'"$unkeyed"
     [[ -z $ambient ]] || complain "berth-$room is pure, but reads a clock or the world:"$'\n'"$ambient"
 done
 

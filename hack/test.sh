@@ -86,10 +86,10 @@ if [[ ${1:-all} == all ]]; then
         (cd hack/compare && go vet ./... && go build -o /dev/null . && go test ./...)
 
         step "Go: hack/testenv and hack/schedcompare"
-        hack/go-build.sh testenv
-        # Named, so that the tests below cannot pass for want of it.
+        # Named, so that the tests below cannot pass for want of them.
+        BERTH_TESTENV=$(hack/go-build.sh testenv)
         BERTH_SCHEDCOMPARE=$(hack/go-build.sh schedcompare)
-        export BERTH_SCHEDCOMPARE
+        export BERTH_TESTENV BERTH_SCHEDCOMPARE
         (cd hack && go vet ./... && go test -timeout 30m ./...)
     else
         skipped+=("Go: not installed, so nothing is compared with Karpenter, kube-scheduler and the real API server")

@@ -8,10 +8,6 @@ use crate::InstanceFacts;
 const PREFIXES: [&str; 2] = ["karpenter.k8s.aws/instance-", "eks.amazonaws.com/instance-"];
 /// The zone by the id that is the same in every account.
 pub(crate) const ZONE_ID: &str = "topology.k8s.aws/zone-id";
-/// `default` or `capacity-block`.
-pub(crate) const RESERVATION_TYPE: &str = "karpenter.k8s.aws/capacity-reservation-type";
-/// Whether the owner may take instances back.
-pub(crate) const RESERVATION_INTERRUPTIBLE: &str = "karpenter.k8s.aws/capacity-reservation-interruptible";
 /// The reservation's id.
 pub(crate) const RESERVATION_ID: &str = "karpenter.k8s.aws/capacity-reservation-id";
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use berth_catalogue::{Availability, CapacityType, Money, OfferingEntry, RequirementEntry, ReservationDetails, label};
 use jiff::{SignedDuration, Timestamp};
 
-use crate::labels::{RESERVATION_ID, RESERVATION_INTERRUPTIBLE, RESERVATION_TYPE, ZONE_ID, is_label_value};
+use crate::labels::{RESERVATION_ID, ZONE_ID, is_label_value};
 
 /// EC2 begins to take a capacity block's instances back 30 minutes before its end; Karpenter stops launching ten minutes
 /// earlier, and so does a plan.
@@ -123,11 +123,11 @@ impl CapacityReservation {
             RequirementEntry::is(label::CAPACITY_TYPE, CapacityType::Reserved.as_str()),
             RequirementEntry::is(label::ZONE, &self.zone),
             RequirementEntry::is(RESERVATION_ID, &self.id),
-            RequirementEntry::is(RESERVATION_INTERRUPTIBLE, self.is_interruptible.to_string()),
+            RequirementEntry::is(label::RESERVATION_INTERRUPTIBLE, self.is_interruptible.to_string()),
         ];
         let kind = if self.kind.is_empty() { "default" } else { &self.kind };
         if is_label_value(kind) {
-            requirements.push(RequirementEntry::is(RESERVATION_TYPE, kind));
+            requirements.push(RequirementEntry::is(label::RESERVATION_TYPE, kind));
         }
         let zone_id = zone_id.or(Some(self.zone_id.as_str())).filter(|id| is_label_value(id));
         requirements.extend(zone_id.map(|id| RequirementEntry::is(ZONE_ID, id)));
@@ -169,7 +169,7 @@ pub fn closed_at(offering: &OfferingEntry, now: Timestamp) -> Option<String> {
     if !has_begun && !["", "active"].contains(&details.state.as_str()) {
         return Some(format!("it is {}", details.state));
     }
-    let is_block = offering.single_value(RESERVATION_TYPE) == Some(CAPACITY_BLOCK);
+    let is_block = offering.single_value(label::RESERVATION_TYPE) == Some(CAPACITY_BLOCK);
     let closes = end.filter(|end| is_block && end.duration_since(now) <= BLOCK_CLOSES);
     closes.map(|end| format!("it ends at {end}, and a capacity block takes no more instances 40 minutes before"))
 }

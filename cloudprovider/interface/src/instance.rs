@@ -85,6 +85,8 @@ pub enum InterruptionReason {
     Spot,
     /// The capacity block that it runs in ends.
     CapacityBlockEnd,
+    /// The owner of the interruptible reservation that it runs in wants its slot back.
+    Reclaimed,
     /// The machine is to be retired.
     Maintenance,
 }
@@ -125,11 +127,17 @@ impl InstanceState {
 // === impl InterruptionReason ===
 
 impl InterruptionReason {
+    /// Whether the notice is of a few minutes only: what takes its place is launched at once.
+    pub const fn is_on_short_notice(self) -> bool {
+        matches!(self, Self::Spot | Self::Reclaimed)
+    }
+
     /// The name, as events and metrics have it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Spot => "SpotInterrupted",
             Self::CapacityBlockEnd => "CapacityBlockEnding",
+            Self::Reclaimed => "ReservationReclaimed",
             Self::Maintenance => "Maintenance",
         }
     }

@@ -42,7 +42,7 @@ pub struct CapacityReservation {
     pub end: Option<Timestamp>,
 }
 
-/// What happens to the instances of a reservation when it ends.
+/// What happens to the instances of a reservation when it ends or is made smaller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub enum ReservationKind {
     /// They run on, as on-demand instances that are paid for.
@@ -50,6 +50,8 @@ pub enum ReservationKind {
     OnDemand,
     /// They are shut down, some minutes before the end.
     CapacityBlock,
+    /// They are shut down with a notice of some minutes: at the end, and whenever the owner wants slots back.
+    Interruptible,
 }
 
 /// Which launches a reservation serves.

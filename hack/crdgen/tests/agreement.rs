@@ -274,6 +274,7 @@ fn prices_of_node_overlays(#[case] field: &str, #[case] text: &str, #[case] is_g
 #[case("FakeCapacityReservation", json!({ "count": 1_000_001 }), false)]
 #[case("FakeCapacityReservation", json!({ "usedByOthers": -1 }), false)]
 #[case("FakeCapacityReservation", json!({ "type": "CapacityBlock", "matching": "Open" }), true)]
+#[case("FakeCapacityReservation", json!({ "type": "Interruptible" }), true)]
 #[case("FakeCapacityReservation", json!({ "type": "Other" }), false)]
 fn other_kinds(#[case] kind: &str, #[case] spec: Value, #[case] is_good: bool) {
     assert_eq!(both_accept(kind, &spec), is_good);

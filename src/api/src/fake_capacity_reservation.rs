@@ -35,7 +35,7 @@ pub struct FakeCapacityReservationSpec {
     /// The account that owns it, where reservations are shared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// What its end does to its instances.
+    /// What its end, and a lower count, do to its instances.
     #[serde(default, rename = "type")]
     pub reservation_type: FakeReservationType,
     /// Which launches it serves.
@@ -49,7 +49,7 @@ pub struct FakeCapacityReservationSpec {
     pub end: Option<Time>,
 }
 
-/// What the end of a reservation does to its instances.
+/// What the end of a reservation, and a lower count, do to its instances.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "crd", derive(schemars::JsonSchema))]
 pub enum FakeReservationType {
@@ -58,6 +58,8 @@ pub enum FakeReservationType {
     OnDemand,
     /// They are shut down.
     CapacityBlock,
+    /// They are shut down with two minutes' notice: at the end, and those that are over when the count is lowered.
+    Interruptible,
 }
 
 /// Which launches a reservation serves.

@@ -56,7 +56,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let (_, catalogue, warnings) =
-        berth_sandbox::read_inputs(&[], args.instance_types.as_deref(), berth_plan::Validate::Strict)?;
+        berth_sandbox::read_inputs(&[], args.instance_types.as_deref(), berth_sandbox::Reading::default())?;
     for warning in warnings {
         crate::output::to_stderr(format_args!("warning: {warning}"));
     }

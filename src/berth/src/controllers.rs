@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use berth_plan::{Money, parse_money};
 
-/// The guard against runaways.
+/// The guard against runaways, and what a disruption must save.
 #[derive(Clone, clap::Args)]
 pub(crate) struct ControllerArgs {
     /// What nodes may cost an hour, in dollars, of each NodePool and in all; what is over it waits
@@ -13,6 +13,10 @@ pub(crate) struct ControllerArgs {
     /// How many nodes may be launched within an hour, of each NodePool and in all; what is over it waits
     #[arg(long, value_name = "N[,N]", value_delimiter = ',', num_args = 1)]
     max_launches: Vec<u32>,
+    /// Dollars an hour that a removal must save for each node that goes and each pod that it evicts; one that has begun goes on
+    /// for half of it
+    #[arg(long, value_name = "N", default_value = "0", value_parser = parse_money)]
+    eviction_price: Money,
     /// How long a NodeClaim may take until its instance is launched (default: 300)
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     launch_timeout: Option<u64>,
@@ -31,6 +35,7 @@ impl ControllerArgs {
         let mut options = berth_controllers::Options {
             solve: solve.solving(),
             convert: solve.gates.clone(),
+            eviction_price: self.eviction_price,
             timings,
             ..berth_controllers::Options::default()
         };

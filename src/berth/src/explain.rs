@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use berth_plan::ObjectRef;
+use berth_plan::{Money, ObjectRef, parse_money};
 use clap::ValueEnum;
 
 use crate::input::{Asked, InputArgs};
@@ -24,6 +24,9 @@ pub(crate) struct Args {
     namespace: String,
     #[command(flatten)]
     input: InputArgs,
+    /// Dollars an hour that removing a node must save for it and each pod that it evicts
+    #[arg(long, value_name = "N", default_value = "0", value_parser = parse_money)]
+    eviction_price: Money,
     /// Output format
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
     output: Format,
@@ -55,7 +58,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         },
     };
     let without_node = (object.kind == berth_plan::Kind::Node).then_some(object.name.as_str());
-    let plan = input.plan("explain", usage, Asked { without_node, ..Asked::default() })?;
+    let plan = input.plan(
+        "explain",
+        usage,
+        Asked { without_node, eviction_price: args.eviction_price, ..Asked::default() },
+    )?;
     let story = plan.explain(&object, &input.options()?)?;
     to_stdout(|out| match args.output {
         Format::Text => story.write_text(args.wide, terminal(args.color), out),

@@ -21,18 +21,28 @@ use crate::progress::Progress;
 /// More threads than parsing has work for; some thousand would only wait for each other.
 const MOST_THREADS: i64 = 256;
 
-/// Flags that say what to plan.
+/// Flags that say where objects are.
 #[derive(Clone, clap::Args)]
-pub(crate) struct InputArgs {
+pub(crate) struct FileArgs {
     /// A file, a folder of *.yaml, *.yml and *.json, or - for standard input; may be repeated
     #[arg(short, long = "filename", num_args = 1.., value_name = "FILE")]
     filename: Vec<String>,
     /// Read the folders in folders, too
     #[arg(short = 'R', long)]
-    recursive: bool,
+    pub(crate) recursive: bool,
     /// A folder with a kustomization, built by the kustomize or kubectl on the PATH; may be repeated
     #[arg(short = 'k', long, value_name = "FOLDER")]
     kustomize: Vec<PathBuf>,
+    /// What becomes of fields that a kind does not have
+    #[arg(long, value_enum, default_value_t = ValidateArg::Strict)]
+    validate: ValidateArg,
+}
+
+/// Flags that say what to plan.
+#[derive(Clone, clap::Args)]
+pub(crate) struct InputArgs {
+    #[command(flatten)]
+    files: FileArgs,
     #[command(flatten)]
     cluster: ClusterArgs,
     /// How many replicas of workloads that a HorizontalPodAutoscaler scales: as many as they have (from minReplicas to maxReplicas),
@@ -44,9 +54,6 @@ pub(crate) struct InputArgs {
     instance_types: Option<PathBuf>,
     #[command(flatten)]
     solve: SolveArgs,
-    /// What becomes of fields that a kind does not have
-    #[arg(long, value_enum, default_value_t = ValidateArg::Strict)]
-    validate: ValidateArg,
     /// The time of the plan, RFC 3339: what has expired by then is over (default: the clock's)
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     now: Option<Timestamp>,
@@ -90,8 +97,10 @@ pub(crate) struct Asked<'a> {
     pub(crate) repack: bool,
     /// Files whose effect is asked for.
     pub(crate) diff: &'a [String],
-    /// Which nodes would be disrupted, at this price of an eviction.
-    pub(crate) disrupt: Option<Money>,
+    /// Which nodes would be disrupted.
+    pub(crate) disrupt: bool,
+    /// The price of an eviction where nodes go.
+    pub(crate) eviction_price: Money,
     /// The node of which is asked what would come of removing it.
     pub(crate) without_node: Option<&'a str>,
 }
@@ -137,34 +146,54 @@ fn parse_time(text: &str) -> Result<Timestamp, String> {
         .ok_or_else(|| "expected a time in RFC 3339, such as 2026-01-31T12:00:00Z".to_owned())
 }
 
+impl FileArgs {
+    /// Whether none is named.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.filename.is_empty() && self.kustomize.is_empty()
+    }
+
+    /// Kustomizations, which are built, then files.
+    pub(crate) fn inputs(&self) -> Result<Vec<Input>> {
+        let built = self.kustomize.iter().map(|folder| kustomize::build(folder));
+        built.chain(self.filename.iter().map(|name| Ok(Input::from_arg(name)))).collect()
+    }
+
+    /// What becomes of fields that a kind does not have.
+    pub(crate) const fn validate(&self) -> Validate {
+        match self.validate {
+            ValidateArg::Strict => Validate::Strict,
+            ValidateArg::Warn => Validate::Warn,
+            ValidateArg::Ignore => Validate::Ignore,
+        }
+    }
+}
+
 impl InputArgs {
     /// Takes the last of the files, as one that is none: `-f` takes all that follows it.
     pub(crate) fn pop_file(&mut self) -> Option<String> {
-        self.filename.pop()
+        self.files.filename.pop()
     }
 
     /// Reads and plans; what people should know is on standard error. `usage` are lines that show how the command is used;
     /// `asked` is what is to be found out beside the plan.
     pub(crate) fn plan(&self, what: &str, usage: &str, asked: Asked<'_>) -> Result<Plan> {
-        if self.filename.is_empty() && self.kustomize.is_empty() && !self.cluster.is_asked() {
+        if self.files.is_empty() && !self.cluster.is_asked() {
             bail!(
                 "nothing to {what}: give manifests with -f FILE, a folder, or - for standard input, or --from-cluster\n\n{usage}"
             );
         }
-        let Asked { bound, what_restrictions_cost, repack, diff, disrupt, without_node } = asked;
+        let Asked { bound, what_restrictions_cost, repack, diff, disrupt, eviction_price, without_node } = asked;
         let without_node = without_node.map(str::to_owned);
-        let reads_twice = self.filename.iter().chain(diff).filter(|name| *name == "-").count() > 1;
+        let reads_twice = self.files.filename.iter().chain(diff).filter(|name| *name == "-").count() > 1;
         if reads_twice {
             bail!("standard input (-) is given more than once, and can be read once");
         }
         self.start_threads()?;
         let mut inputs = self.cluster.read()?;
-        for folder in &self.kustomize {
-            inputs.push(kustomize::build(folder)?);
-        }
-        inputs.extend(self.filename.iter().map(|name| Input::from_arg(name)));
+        inputs.extend(self.files.inputs()?);
         let changes: Vec<Input> = diff.iter().map(|name| Input::from_arg(name)).collect();
-        let options = Options { bound, what_restrictions_cost, repack, disrupt, without_node, ..self.options()? };
+        let asked = Options { bound, what_restrictions_cost, repack, disrupt, eviction_price, ..self.options()? };
+        let options = Options { without_node, ..asked };
         let progress = Progress::start("planning (--effort low is quicker)");
         let plan = berth_plan::plan_change(&inputs, &changes, self.instance_types.as_deref(), &options)?;
         drop(progress);
@@ -194,12 +223,8 @@ impl InputArgs {
     pub(crate) fn options(&self) -> Result<Options> {
         let mut options = Options {
             now: self.now,
-            recursive: self.recursive,
-            validate: match self.validate {
-                ValidateArg::Strict => Validate::Strict,
-                ValidateArg::Warn => Validate::Warn,
-                ValidateArg::Ignore => Validate::Ignore,
-            },
+            recursive: self.files.recursive,
+            validate: self.files.validate(),
             ..self.solve.options()?
         };
         options.gates.replicas = match self.replicas {

@@ -168,6 +168,7 @@ fn explain(client: &Client, context: &str, options: &RecordOptions) -> Explain {
         node_cost: controllers.solve.node_cost,
         gpu_types_for_any_pod: controllers.solve.gpu_types_for_any_pod,
         gates: controllers.convert.clone(),
+        eviction_price: controllers.eviction_price,
         ..berth_plan::Options::default()
     };
     Arc::new(move |of| {

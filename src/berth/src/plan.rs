@@ -74,7 +74,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         what_restrictions_cost: args.what_restrictions_cost,
         repack: args.repack,
         diff: &args.diff,
-        disrupt: args.disrupt.then_some(args.eviction_price),
+        disrupt: args.disrupt,
+        eviction_price: args.eviction_price,
         without_node: None,
     };
     let plan = args.input.plan("plan", usage, asked)?;

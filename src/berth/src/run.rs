@@ -99,7 +99,7 @@ impl Cloud {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let solve = args.solve.options()?;
     let (_, catalogue, warnings) =
-        berth_sandbox::read_inputs(&[], args.instance_types.as_deref(), berth_plan::Validate::Strict)?;
+        berth_sandbox::read_inputs(&[], args.instance_types.as_deref(), berth_sandbox::Reading::default())?;
     for warning in warnings {
         crate::output::to_stderr(format_args!("warning: {warning}"));
     }
@@ -150,7 +150,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         let beside = if let Cloud::Here(host) = &cloud
             && onlookers.is_any()
         {
-            let record = RecordOptions { seed, controllers: options.clone(), boot_delay, adoption, catalogue };
+            let record =
+                RecordOptions { seed, controllers: options.clone(), boot_delay, stop_delay: None, adoption, catalogue };
             let title = format!("Berth: {context}");
             Some(onlookers.begin(&client, host.cloud(), &title, true, record, &story).await?)
         } else {

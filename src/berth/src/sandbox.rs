@@ -6,14 +6,13 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, bail};
-use berth_plan::{Input, Validate};
-use berth_sandbox::{Ended, Line, Options};
+use berth_sandbox::{Ended, Line, Options, Reading};
 use berth_simulate::RecordOptions;
 use clap::ValueEnum;
 
 use crate::adoption::AdoptionArgs;
 use crate::controllers::{ControllerArgs, stopped};
-use crate::input::SolveArgs;
+use crate::input::{FileArgs, SolveArgs};
 use crate::onlookers::{self, OnlookerArgs, Story};
 use crate::output::to_stderr;
 use crate::telemetry::TelemetryArgs;
@@ -25,9 +24,8 @@ use crate::telemetry::TelemetryArgs;
 /// place, 1 if something is left over, and 2 if an input cannot be used; without --exit-when-settled it runs until Ctrl-C.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Objects to begin with: a file, a folder of *.yaml, *.yml and *.json, or - for standard input; may be repeated
-    #[arg(short, long = "filename", num_args = 1.., value_name = "FILE")]
-    filename: Vec<String>,
+    #[command(flatten)]
+    files: FileArgs,
     /// Instance catalogue, JSON or YAML; without it, the built-in one (see `berth catalog`)
     #[arg(long, value_name = "FILE")]
     instance_types: Option<PathBuf>,
@@ -69,7 +67,7 @@ pub(crate) enum Format {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let solve = args.solve.options()?;
     // Without anything to begin with, and nobody who could add to it.
-    let story = args.filename.is_empty() && args.kubeconfig.is_none();
+    let story = args.files.is_empty() && args.kubeconfig.is_none();
     if story && args.instance_types.is_some() {
         bail!(
             "--instance-types without objects: the built-in story has a catalogue of its own; give objects with -f FILE, \
@@ -77,9 +75,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
              berth sandbox -f manifests/ --kubeconfig /tmp/sandbox.kubeconfig"
         );
     }
-    let inputs: Vec<Input> = args.filename.iter().map(|name| Input::from_arg(name)).collect();
+    let reading = Reading { validate: args.files.validate(), recursive: args.files.recursive };
     let (objects, catalogue, warnings) =
-        berth_sandbox::read_inputs(&inputs, args.instance_types.as_deref(), Validate::Strict)?;
+        berth_sandbox::read_inputs(&args.files.inputs()?, args.instance_types.as_deref(), reading)?;
     for warning in warnings {
         eprintln!("warning: {warning}");
     }

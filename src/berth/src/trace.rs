@@ -87,6 +87,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             let mut trace = Vec::new();
             let file = own.file.display().to_string();
             let summary = berth_simulate::openb(reader, &file, &options, &mut trace)?;
+            if let Some(first) = summary.without_length.first() {
+                let n = summary.without_length.len();
+                let pods =
+                    if n == 1 { "1 pod ends as it comes".to_owned() } else { format!("{n} pods end as they come") };
+                to_stderr(format_args!("warning: {file}: line {first}: {pods}: left out"));
+            }
             to_stdout(|out| std::io::Write::write_all(out, &trace))?;
             to_stderr(format_args!(
                 "{} copies with seed {}: {} pods, {:.1} at a time",

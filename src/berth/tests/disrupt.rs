@@ -71,6 +71,21 @@ fn a_price_on_evictions_leaves_pods_where_they_are() {
 }
 
 #[test]
+fn a_removal_is_explained_at_the_price_of_its_evictions() {
+    let explained = |more: &[&str]| {
+        let of_plan = EXAMPLE.iter().copied().filter(|arg| !matches!(*arg, "plan" | "--disrupt"));
+        let arguments: Vec<&str> = ["explain", "node/web-a"].into_iter().chain(of_plan).collect();
+        let run = berth(&[&arguments[..], more].concat());
+        assert_eq!(run.stderr.matches("error").count(), 0, "{}", run.stderr);
+        run.stdout
+    };
+    let priced = "disrupting it is priced at $";
+    let (free, dear) = (explained(&[]), explained(&["--eviction-price", "1"]));
+    assert!(!free.contains(priced), "{free}");
+    assert!(dear.contains(priced), "{dear}");
+}
+
+#[test]
 fn a_bound_says_what_no_consolidation_costs_less_than() {
     assert_eq!(disruption(&[])["lowerBound"], Value::Null, "only where it is asked for");
     for (price, priced) in [("0", 0.384), ("0.01", 0.434), ("1", 0.768)] {

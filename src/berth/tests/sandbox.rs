@@ -74,6 +74,7 @@ fn what_is_recorded_can_be_simulated_and_looked_at() {
         "--instance-types",
         types,
         "--exit-when-settled",
+        "--eviction-price=0.25",
         "--record-trace",
         trace,
         "--record",
@@ -82,6 +83,8 @@ fn what_is_recorded_can_be_simulated_and_looked_at() {
     ]);
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert!(run.stderr.starts_with("the page: http://127.0.0.1:"), "{}", run.stderr);
+    let recorded = std::fs::read_to_string(trace).unwrap();
+    assert!(recorded.contains("\"evictionPrice\":0.25"), "a replay is at the same price");
     let html = std::fs::read_to_string(page).unwrap();
     assert!(html.contains("\"instanceType\":\"m5.xlarge\"") && html.contains("14 pods pending"), "no node in the page");
     let simulated = berth(&["simulate", trace, "-o", "json"]);

@@ -22,6 +22,10 @@ pub mod label {
     /// The names under which a reserved offering may name its reservation.
     pub const RESERVATION_IDS: [&str; 3] =
         [CAPACITY_RESERVATION_ID, "karpenter.sh/reservation-id", "karpenter.k8s.aws/capacity-reservation-id"];
+    /// What the end of a reservation does: `default`, or `capacity-block` where its instances are shut down.
+    pub const RESERVATION_TYPE: &str = "karpenter.k8s.aws/capacity-reservation-type";
+    /// Whether the owner of a reservation may take instances back: `true` or `false`.
+    pub const RESERVATION_INTERRUPTIBLE: &str = "karpenter.k8s.aws/capacity-reservation-interruptible";
 }
 
 /// One way to get instances of a type.

@@ -296,6 +296,23 @@ async fn a_claim_is_bound_to_the_volume_that_is_kept_for_it_though_another_node_
     assert_eq!(world.names("persistentvolumes").await, ["first"]);
 }
 
+/// As provisioners do: who schedules is to choose another node.
+#[tokio::test(start_paused = true)]
+async fn a_claim_is_told_when_the_node_that_was_chosen_for_it_is_gone() {
+    let world = World::with_admission();
+    let class =
+        json!({"metadata": {"name": "late"}, "provisioner": "p.io/x", "volumeBindingMode": "WaitForFirstConsumer"});
+    world.create("storageclasses", &class).await;
+    let mut chosen = claim("1Gi", &json!({"storageClassName": "late"}));
+    chosen["metadata"]["annotations"] = json!({"volume.kubernetes.io/selected-node": "gone"});
+    world.create("persistentvolumeclaims/default", &chosen).await;
+    world.settle().await;
+    let claim = world.get("persistentvolumeclaims/default/c").await.unwrap();
+    assert_eq!(claim["status"]["phase"], "Pending");
+    assert!(claim["metadata"]["annotations"].get("volume.kubernetes.io/selected-node").is_none());
+    assert!(world.names("persistentvolumes").await.is_empty());
+}
+
 /// The regression: nobody made the claims, and such pods waited for ever.
 #[tokio::test(start_paused = true)]
 async fn claims_of_ephemeral_volumes_come_and_go_with_their_pod() {

@@ -11,7 +11,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::claim::Question;
-use crate::core::Answer;
+use crate::core::{Answer, Begun};
 use crate::kind::{Kind, NamedObject};
 use crate::write::{Op, Outcome, Write};
 
@@ -39,13 +39,21 @@ impl DryRun {
 
     /// Says what these would do, unless it was said before and has come up again and again since.
     pub(crate) fn tell(&self, writes: &[Write]) {
-        if writes.is_empty() {
-            return;
-        }
+        self.tell_lines(lines(writes));
+    }
+
+    /// Says which nodes would go, likewise.
+    pub(crate) fn tell_commands(&self, begun: &[Begun]) {
+        self.tell_lines(
+            begun.iter().map(|begun| format!("would disrupt {}: {}", listed("node", &begun.nodes), begun.text)),
+        );
+    }
+
+    fn tell_lines(&self, lines: impl IntoIterator<Item = String>) {
         let now = Instant::now();
         let mut said = self.said.lock();
         said.retain(|_, last| now.duration_since(*last) < REPEAT_AFTER);
-        for line in lines(writes) {
+        for line in lines {
             if said.insert(line.clone(), now).is_none() {
                 (self.say)(&line);
             }
@@ -113,7 +121,8 @@ fn lines(writes: &[Write]) -> Vec<String> {
         };
         format!("{whom} → would launch {}: {n} × {offering} of NodePool {pool}", counted(n, "node"))
     });
-    let bindings = bindings.into_iter().map(|(node, pods)| format!("would bind {} to node {node}", listed(&pods)));
+    let bindings =
+        bindings.into_iter().map(|(node, pods)| format!("would bind {} to node {node}", listed("pod", &pods)));
     launches.chain(bindings).chain(others).collect()
 }
 
@@ -121,13 +130,13 @@ fn counted(n: usize, noun: &str) -> String {
     if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
 }
 
-fn listed(pods: &[String]) -> String {
-    match pods {
-        [pod] => format!("pod {pod}"),
-        _ if pods.len() <= NAMES => format!("pods {}", pods.join(", ")),
+fn listed(noun: &str, names: &[String]) -> String {
+    match names {
+        [name] => format!("{noun} {name}"),
+        _ if names.len() <= NAMES => format!("{noun}s {}", names.join(", ")),
         _ => {
-            let first: Vec<&str> = pods.iter().take(NAMES - 1).map(String::as_str).collect();
-            format!("{} pods, {} among them,", pods.len(), first.join(", "))
+            let first: Vec<&str> = names.iter().take(NAMES - 1).map(String::as_str).collect();
+            format!("{} {noun}s, {} among them,", names.len(), first.join(", "))
         }
     }
 }
@@ -204,6 +213,24 @@ mod tests {
             "would evict pod old",
         ];
         assert_eq!(lines(&writes), expected);
+    }
+
+    #[test]
+    fn nodes_that_would_go_are_named() {
+        let said = Arc::new(Mutex::new(Vec::new()));
+        let to = Arc::clone(&said);
+        let dry = DryRun::new(move |line| to.lock().push(line.to_owned()));
+        let begun = |text: &str, nodes: &[&str]| Begun {
+            text: text.to_owned(),
+            nodes: nodes.iter().map(|node| (*node).to_owned()).collect(),
+        };
+        let one = begun("1 node → other nodes: $0.1920/h saved, 1 pod moves", &["a"]);
+        dry.tell_commands(&[one, begun("2 nodes without pods: $0.3840/h saved", &["b", "c"])]);
+        let expected = [
+            "would disrupt node a: 1 node → other nodes: $0.1920/h saved, 1 pod moves",
+            "would disrupt nodes b, c: 2 nodes without pods: $0.3840/h saved",
+        ];
+        assert_eq!(*said.lock(), expected);
     }
 
     #[tokio::test(start_paused = true)]

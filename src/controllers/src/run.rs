@@ -149,6 +149,10 @@ impl Controllers {
             let (now, start) = (self.clock.now(), std::time::Instant::now());
             let effects = aside(|| core.work(now));
             core.measure_bindings(&effects, self.clock.now());
+            let begun = core.take_begun();
+            if let Some(dry) = &self.dry {
+                dry.tell_commands(&begun);
+            }
             for effect in effects {
                 outside.push(effect);
             }

@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 
 use crate::pod::tolerations;
-use crate::quantities::resource_id;
+use crate::quantities::{Named, resource_id};
 use crate::terms::{node_selector, node_terms};
 use crate::{Options, Problem, annotations};
 
@@ -73,7 +73,7 @@ pub(crate) fn read_ask(metadata: &ObjectMeta, cluster: &mut Cluster) -> Result<R
     if notes.and_then(|notes| notes.get(key)).is_some_and(|text| !text.is_empty()) {
         let exact: ExactMatch = annotations::read(notes, key, r#"{"resourceNames":["cpu"]}"#)?.unwrap_or_default();
         for name in &exact.resource_names {
-            ask.exact.extend(resource_id(name, cluster));
+            ask.exact.extend(resource_id(name, Named::Asked, cluster));
         }
         ask.exact.sort_unstable();
         ask.exact.dedup();

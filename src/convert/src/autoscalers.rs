@@ -4,7 +4,7 @@ use berth_model::{Sym, Symbols};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 
 use crate::add_workload::MOST_PODS;
-use crate::maps::{FxIndexMap, FxIndexSet};
+use crate::maps::{FxIndexMap, Texts};
 use crate::metadata::{name_of, namespace_of};
 use crate::workloads::{Autoscaler, WorkloadKind, Workloads};
 use crate::{Builder, ConvertError, Problem, Replicas};
@@ -54,7 +54,7 @@ pub(crate) fn apply(
     autoscalers: &FxIndexMap<(Sym, Sym), Autoscaler>,
     workloads: &mut Workloads,
     symbols: &Symbols,
-    warnings: &mut FxIndexSet<String>,
+    warnings: &mut Texts,
 ) {
     let mut names: FxIndexMap<(WorkloadKind, Sym, Sym), Vec<Sym>> = FxIndexMap::default();
     for ((_, name), autoscaler) in autoscalers {

@@ -15,7 +15,7 @@ use crate::admission::Admission;
 use crate::budgets::Uncounted;
 use crate::claims::Storage;
 use crate::draft::{ClassPriority, Draft, Drafts};
-use crate::maps::{FxIndexMap, FxIndexSet, index};
+use crate::maps::{FxIndexMap, FxIndexSet, Texts, index};
 use crate::metadata::{name_of, namespace_of};
 use crate::node_record::{NodeClaimRecord, NodeRecord};
 use crate::options::Expansion;
@@ -40,7 +40,7 @@ pub struct Builder {
     pub(crate) topologies: FxHashMap<Sym, berth_model::Units>,
     pub(crate) devices: FxHashMap<Sym, Vec<berth_model::Device>>,
     pub(crate) cluster: Cluster,
-    pub(crate) warnings: FxIndexSet<String>,
+    pub(crate) warnings: Texts,
     /// The last warning of an object that was given before, until it is taken.
     repeated: Option<String>,
     pub(crate) drafts: Drafts,
@@ -121,16 +121,19 @@ impl Builder {
     /// Nothing yet.
     pub fn new(options: Options) -> Self {
         let keyed = Keyed::with_key(options.hash_key);
+        let mut cluster = Cluster::with_hash_key(options.hash_key);
+        cluster.resource_names.set_limit(options.resource_limit);
         Builder {
-            cluster: Cluster::with_hash_key(options.hash_key),
+            cluster,
             options,
-            warnings: FxIndexSet::default(),
+            warnings: Texts::with_hasher(keyed.clone()),
             repeated: None,
             drafts: IndexSet::with_hasher(keyed.clone()),
             owners: FxIndexSet::default(),
             references: std::iter::once(Vec::new()).collect(),
             pods: Vec::new(),
             pod_ids: HashTable::new(),
+            admission: Admission { shapes: Texts::with_hasher(keyed.clone()), ..Admission::default() },
             names: keyed,
             memo: memo::Memo::default(),
             alike: memo::AllAlike::default(),
@@ -159,7 +162,6 @@ impl Builder {
             is_change: false,
             expects_change: false,
             expansion: Expansion::default(),
-            admission: Admission::default(),
         }
     }
 

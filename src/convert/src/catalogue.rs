@@ -3,12 +3,13 @@
 use berth_api::labels;
 use berth_catalogue::{Availability, Catalogue, InstanceTypeEntry, OfferingEntry, Operator};
 use berth_model::{CapacityType, Cluster, InstanceType, Labels, Offering, SlotId, Slots, Sym, Symbols};
-use indexmap::{IndexMap, IndexSet};
+use indexmap::IndexMap;
 use rustc_hash::{FxBuildHasher, FxHashSet};
 
 use crate::Problem;
+use crate::maps::Texts;
 use crate::names::{derived_labels, region_of};
-use crate::quantities::Amounts;
+use crate::quantities::{Amounts, Named};
 use crate::terms::node_key;
 
 /// Adds the types of a catalogue to the cluster's, for one node class or for pools without one. Slots are those of
@@ -19,15 +20,15 @@ pub(crate) fn convert(
     with_reserved: bool,
     supplies: &mut Supplies,
     cluster: &mut Cluster,
-    warnings: &mut IndexSet<String, FxBuildHasher>,
+    warnings: &mut Texts,
 ) -> Result<(), Problem> {
     warnings.extend(catalogue.warnings().iter().map(ToString::to_string));
     supplies.named.clear();
     for entry in catalogue.types() {
-        let resources = Amounts::read_exact(&entry.resources, cluster)
+        let resources = Amounts::read_exact(&entry.resources, Named::Offered, cluster)
             .map_err(|problem| problem.under(format!("{}.resources", entry.name)))?
             .rounded_down();
-        let mut offerings = Vec::with_capacity(entry.offerings.len());
+        let (mut offerings, mut sold_out) = (Vec::with_capacity(entry.offerings.len()), Vec::new());
         let common: Vec<&str> = common_requirements(entry).map(|(key, _)| key).collect();
         for offering in &entry.offerings {
             let reserved = offering.reservation_id().filter(|_| is_reserved(offering));
@@ -39,7 +40,10 @@ pub(crate) fn convert(
                     .map(|reservation| reservation.instances)
                     .or(offering.launchable().count()),
                 None => match offering.launchable() {
-                    Availability::Count(0) => continue,
+                    Availability::Count(0) => {
+                        sold_out.push(convert_offering((entry, &common), offering, None, cluster, supplies, warnings));
+                        continue;
+                    }
                     launchable => launchable.count(),
                 },
             };
@@ -53,6 +57,7 @@ pub(crate) fn convert(
             resources,
             node_class,
             offerings,
+            sold_out,
         };
         cluster.instance_types.push(converted);
     }
@@ -89,7 +94,7 @@ fn convert_offering(
     free: Option<u32>,
     cluster: &mut Cluster,
     supplies: &mut Supplies,
-    warnings: &mut IndexSet<String, FxBuildHasher>,
+    warnings: &mut Texts,
 ) -> Offering {
     let symbols = &mut cluster.symbols;
     let capacity_type = match offering.capacity_type() {

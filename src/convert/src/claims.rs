@@ -72,6 +72,8 @@ pub(crate) struct ClaimRecord {
     is_new: bool,
     is_lost: bool,
     is_deleting: bool,
+    /// The node for which its volume is being made, as long as it has none.
+    selected_node: Option<Sym>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -110,6 +112,8 @@ pub(crate) struct Storage {
     pub(crate) limited_drivers: FxHashSet<Sym>,
     /// Claims of pods that run where nothing is planned, for ReadWriteOncePod.
     in_use: FxHashSet<(Sym, Sym)>,
+    /// The names of the nodes that there are.
+    nodes: FxHashSet<Sym>,
     /// Whether claims that no API server knows yet are created and bound before their pods are placed, as in a plan.
     pub(crate) binds_new: bool,
 }
@@ -169,6 +173,18 @@ impl Storage {
         }
     }
 
+    /// These are all the nodes that there are.
+    pub(crate) fn set_nodes(&mut self, names: impl Iterator<Item = Sym>) {
+        self.nodes = names.collect();
+    }
+
+    /// A node is there from now on, or gone. Returns the claims to whose pods it matters.
+    pub(crate) fn set_node(&mut self, name: Sym, is_there: bool) -> Vec<(Sym, Sym)> {
+        let has_changed = if is_there { self.nodes.insert(name) } else { self.nodes.remove(&name) };
+        let selecting = self.claims.iter().filter(|(_, claim)| has_changed && claim.selected_node == Some(name));
+        selecting.map(|(id, _)| *id).collect()
+    }
+
     /// A volume is this from now on, or gone.
     pub(crate) fn set_volume(&mut self, name: Sym, volume: Option<VolumeRecord>) {
         if let Some(volume) = volume {
@@ -204,12 +220,16 @@ impl Storage {
         cluster: &mut berth_model::Cluster,
     ) {
         const CLASS: &str = "volume.beta.kubernetes.io/storage-class";
+        const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
         let mut asks = claim.spec.as_ref().map(|spec| ClaimTemplate::new(spec, cluster)).unwrap_or_default();
         if let Some(class) = claim.metadata.annotations.iter().find_map(|a| a.get(CLASS)) {
             asks.storage_class = Some(cluster.symbols.intern(class));
         }
         let phase = claim.status.as_ref().and_then(|status| status.phase.as_deref());
+        let selected = claim.metadata.annotations.iter().find_map(|all| all.get(SELECTED_NODE));
+        let selected = selected.filter(|node| !node.is_empty() && asks.volume.is_none());
         let record = ClaimRecord {
+            selected_node: selected.map(|node| cluster.symbols.intern(node)),
             asks,
             is_new: claim.metadata.uid.is_none() && phase.is_none(),
             is_lost: phase == Some("Lost"),
@@ -491,6 +511,13 @@ impl Storage {
         if !class.waits_for_consumer && !is_made_before {
             return bind_at_once(name, volumes);
         }
+        if class.waits_for_consumer
+            && let Some(node) = self.selected_node(id)
+        {
+            let mut only = Requirements::new();
+            only.add(symbols.intern("metadata.name"), Requirement::value(node), symbols);
+            volumes.unbound.push(vec![only]);
+        }
         if !class.makes_volumes {
             return self.bind_existing(id, name, asks, volumes);
         }
@@ -500,6 +527,12 @@ impl Storage {
             volumes.attachments.push((class.driver, handle));
         }
         Ok(())
+    }
+
+    /// The node for which the volume of a claim is being made: until it is there or its provisioner gives that node up, no other
+    /// will do. A provisioner gives up a node that is gone, so that one does not hold pods back.
+    fn selected_node(&self, id: (Sym, Sym)) -> Option<Sym> {
+        self.claims.get(&id)?.selected_node.filter(|node| self.nodes.contains(node))
     }
 
     /// A class without provisioner: one of the volumes that are there and large enough must be near.

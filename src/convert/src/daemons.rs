@@ -1,14 +1,15 @@
 //! DaemonSets, for which nodes keep room: those of the input, and those that only the pods tell of that run.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use berth_model::{Cluster, Daemon, MemberKind, MemberRun, PodSpec, Requirement, Requirements, Resources, Sym};
-use indexmap::map::Entry;
 use rustc_hash::FxHashMap;
 
 use crate::fate::Fate;
-use crate::maps::{FxIndexMap, FxIndexSet};
+use crate::maps::{FxIndexSet, Texts};
 use crate::options::Expansion;
 use crate::ownership::{Ownership, Who};
 use crate::place::add_member;
@@ -88,7 +89,7 @@ pub(crate) fn add_all(
     expansion: Expansion,
     resolver: &mut Resolver,
     cluster: &mut Cluster,
-    warnings: &mut FxIndexSet<String>,
+    warnings: &mut Texts,
 ) -> (FxHashMap<usize, usize>, usize) {
     let newest = match expansion {
         // Templates were admitted as their pods will be, and a change may have other ones.
@@ -109,7 +110,7 @@ pub(crate) fn add(
     newest: &Newest,
     resolver: &mut Resolver,
     cluster: &mut Cluster,
-    warnings: &mut FxIndexSet<String>,
+    warnings: &mut Texts,
 ) -> FxHashMap<usize, usize> {
     let mut positions = FxHashMap::default();
     for (index, workload) in workloads.iter().enumerate() {
@@ -135,9 +136,9 @@ fn add_running(
     workloads: &Workloads,
     resolver: &mut Resolver,
     cluster: &mut Cluster,
-    warnings: &mut FxIndexSet<String>,
+    warnings: &mut Texts,
 ) {
-    let mut newest: FxIndexMap<String, &PodRecord> = FxIndexMap::default();
+    let mut newest: BTreeMap<String, &PodRecord> = BTreeMap::new();
     for pod in pods.iter().filter(|pod| pod.node.is_some() && !pod.is_gone && !pod.is_terminating()) {
         let Some(owner) = pod.owner.and_then(|owner| owners.get_index(owner as usize)) else { continue };
         if owner.kind != OwnerKind::Workload(WorkloadKind::DaemonSet) || workloads.root(owner).is_some() {
@@ -155,7 +156,6 @@ fn add_running(
             }
         }
     }
-    newest.sort_unstable_keys();
     for (name, pod) in &newest {
         let Some(mut draft) = resolver.draft(pod.draft).cloned() else { continue };
         draft.spec.required_terms.retain(|term| term.get(cluster.well_known.field_name).is_none());

@@ -11,7 +11,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::capacity::{Links, Site, with_type};
 use crate::in_flight;
-use crate::maps::{FxIndexMap, FxIndexSet};
+use crate::maps::{FxIndexMap, Texts};
 use crate::node_record::{NodeClaimRecord, NodeRecord};
 use crate::reservation::ReservationRecord;
 
@@ -44,7 +44,7 @@ impl ExistingNodes {
         site: &Site<'_>,
         Parts { mut attach_limits, mut units }: Parts,
         cluster: &mut Cluster,
-        warnings: &mut FxIndexSet<String>,
+        warnings: &mut Texts,
     ) -> Self {
         let mut existing = ExistingNodes::default();
         let mut kept: Vec<(bool, NodeRecord, Option<&NodeClaimRecord>)> = Vec::new();

@@ -7,7 +7,7 @@ use rustc_hash::FxHashSet;
 
 use crate::admission::Admitted;
 use crate::controller_labels::ControllerLabels;
-use crate::maps::FxIndexSet;
+use crate::maps::Texts;
 use crate::ownership::{Ownership, Who};
 use crate::resolve::Resolver;
 use crate::workloads::{Children, Workload, WorkloadKind, Workloads};
@@ -18,7 +18,7 @@ pub(crate) struct Expanding<'a> {
     resolver: &'a mut Resolver,
     ownership: &'a mut Ownership,
     cluster: &'a mut Cluster,
-    warnings: &'a mut FxIndexSet<String>,
+    warnings: &'a mut Texts,
 }
 
 /// A workload whose pods are added, its name, and the index of the pod that has the number 0.
@@ -35,7 +35,7 @@ impl<'a> Expanding<'a> {
     pub(crate) fn new(
         (labels, resolver, ownership): (&'a ControllerLabels, &'a mut Resolver, &'a mut Ownership),
         cluster: &'a mut Cluster,
-        warnings: &'a mut FxIndexSet<String>,
+        warnings: &'a mut Texts,
     ) -> Self {
         Expanding { labels, resolver, ownership, cluster, warnings }
     }
@@ -148,7 +148,7 @@ fn add_run(
 }
 
 /// Pods that request neither CPU nor memory cost a plan nothing, and their nodes much.
-fn warn_of_empty_requests(cluster: &Cluster, warnings: &mut FxIndexSet<String>) {
+fn warn_of_empty_requests(cluster: &Cluster, warnings: &mut Texts) {
     let (mut count, mut first) = (0_u64, None);
     for row in cluster.pending.iter().filter(|row| row.kind == MemberKind::Pod) {
         let Some(spec) = cluster.spec(row.spec) else { continue };

@@ -1,5 +1,10 @@
 //! What becomes of each pod that is there, and how many pods each workload has.
 
+use std::sync::Arc;
+
+use berth_model::Sym;
+use rustc_hash::FxHashSet;
+
 use crate::draft::Drafts;
 use crate::existing::ExistingNodes;
 use crate::fate::Fate;
@@ -50,12 +55,18 @@ fn owner_kind(pod: &PodRecord, owners: &FxIndexSet<Owner>) -> Option<OwnerKind> 
 }
 
 /// The pods on nodes that are Reservations.
-pub(crate) fn operating(pods: &mut [PodRecord], fates: &mut [Fate], drafts: &Drafts) -> Vec<ReservationRecord> {
+pub(crate) fn operating(
+    pods: &mut [PodRecord],
+    fates: &mut [Fate],
+    named: &FxHashSet<(Sym, Arc<str>)>,
+    drafts: &Drafts,
+) -> Vec<ReservationRecord> {
     let mut records = Vec::new();
+    let alive = operating::alive_owners(named, pods);
     for (pod, fate) in pods.iter_mut().zip(fates).filter(|(_, fate)| matches!(fate, Fate::Bound(_))) {
-        let Some(reservation) = pod.operating.take() else { continue };
+        let Some(known) = pod.operating.take() else { continue };
         *fate = Fate::Holds;
-        records.extend(drafts.get_index(pod.draft as usize).map(|draft| operating::held(pod, *reservation, draft)));
+        records.extend(drafts.get_index(pod.draft as usize).map(|draft| operating::held(pod, *known, &alive, draft)));
     }
     records
 }

@@ -1,5 +1,6 @@
 //! What all the objects mean together: who is pending, and what is left of each node.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use berth_api::{DefaultingType, PodTopologySpreadArgs, ReservationArgs};
@@ -22,15 +23,16 @@ use crate::expand::Expanding;
 use crate::fate::Fate;
 use crate::fates::{children, fates, operating};
 use crate::live::{ImageNames, Known, Live, Reservations, Rooms, Supplies};
-use crate::maps::{FxIndexMap, FxIndexSet};
+use crate::maps::{FxIndexMap, FxIndexSet, Texts};
 use crate::node_record::NodeRecord;
+use crate::operating::named_owners;
 use crate::options::Expansion;
 use crate::overlay::PoolLabels;
 use crate::ownership::Ownership;
 use crate::place::place_pods;
 use crate::pod_record::PodRecord;
 use crate::pool::PoolRecord;
-use crate::reservation::ReservationRecord;
+use crate::reservation::{ReservationRecord, ignored};
 use crate::resolve::Resolver;
 use crate::stand_ins::{add_reservations, sorted, valid_seconds};
 use crate::terms::node_key;
@@ -51,12 +53,10 @@ impl Builder {
         Ok(Converted { ends_pods, ..live.into_converted() })
     }
 
-    /// What all the objects mean together, so that single pods may come and go.
-    ///
-    /// # Errors
-    /// None today; what is wrong with an object is said when it is added.
-    pub fn finish_live(self) -> Result<Live, ConvertError> {
-        Ok(self.convert().0)
+    /// What all the objects mean together, so that single pods may come and go. What is wrong with an object was said when it
+    /// was added.
+    pub fn finish_live(self) -> Live {
+        self.convert().0
     }
 
     /// The cluster, and whether a change ends pods that run.
@@ -88,7 +88,8 @@ impl Builder {
         let given = (&self.pods[..], &self.owners, &self.drafts);
         let controller_labels =
             ControllerLabels::of(self.expansion, &selectors, &mut self.workloads, given, &mut cluster);
-        let operating = operating(&mut self.pods, &mut fates, &self.drafts);
+        let named_owners = named_owners(&self.pods);
+        let operating = operating(&mut self.pods, &mut fates, &named_owners, &self.drafts);
         let children = children(&self.pods, &fates, &self.owners, &self.workloads, &existing);
         let asking = (&mut self.pods[..], &mut fates[..], &mut self.workloads, &mut self.drafts);
         let mut admitting = Admitting::new(asking, &mut cluster, &mut warnings);
@@ -118,9 +119,7 @@ impl Builder {
             daemons.get(&self.workloads.root(owner)?).copied()
         };
         let kind_of = |owner: u32| self.owners.get_index(owner as usize).map(|owner| owner.kind);
-        for (record, id) in reservations.iter().zip((0..).map(ReservationId)) {
-            existing.hold(id, record);
-        }
+        hold_rooms(&reservations, &mut existing);
         let places = place_pods(
             self.pods.into_iter().zip(fates),
             (daemon_of, kind_of),
@@ -163,8 +162,16 @@ impl Builder {
             reservations: Reservations::new(self.reservations, reservations),
             resolver,
             ownership,
+            named_owners,
         };
         (Live::new(cluster, reader, rooms, (warnings, valid), known.into_iter().zip(places)), ends_pods)
+    }
+}
+
+/// Nodes hold room for these Reservations.
+fn hold_rooms(reservations: &[ReservationRecord], existing: &mut ExistingNodes) {
+    for (record, id) in reservations.iter().zip((0..).map(ReservationId)) {
+        existing.hold(id, record);
     }
 }
 
@@ -192,6 +199,7 @@ impl Builder {
         let is_new = self.expansion == Expansion::Workloads && self.nodes.is_empty();
         let drafts = is_new.then_some(&self.drafts);
         self.storage.binds_new = self.expansion == Expansion::Workloads;
+        self.storage.set_nodes(self.nodes.keys().copied());
         settle_storage(&mut self.storage, drafts, &mut self.cluster, &mut self.warnings);
         overlay::warn(self.overlay_faults(), &mut self.warnings);
     }
@@ -233,18 +241,13 @@ fn known_pods(
 }
 
 /// The pods that run yet on nodes that go away.
-fn running_elsewhere(pods: &[PodRecord], fates: &[Fate]) -> FxHashSet<(Sym, Arc<str>)> {
+fn running_elsewhere(pods: &[PodRecord], fates: &[Fate]) -> BTreeSet<(Sym, Arc<str>)> {
     let pods = pods.iter().zip(fates).filter(|(pod, fate)| **fate == Fate::Pending && pod.node.is_some());
     pods.map(|(pod, _)| (pod.namespace, pod.name.clone())).collect()
 }
 
 /// Settles the default StorageClass; without any class one is assumed for the claims of these drafts that name none.
-fn settle_storage(
-    storage: &mut Storage,
-    drafts: Option<&Drafts>,
-    cluster: &mut Cluster,
-    warnings: &mut FxIndexSet<String>,
-) {
+fn settle_storage(storage: &mut Storage, drafts: Option<&Drafts>, cluster: &mut Cluster, warnings: &mut Texts) {
     if drafts.is_some_and(|drafts| storage.lacks_default(drafts.iter().flat_map(|draft| &draft.claims))) {
         storage.assume_default(&mut cluster.symbols);
         warnings.insert(NO_CLASS.to_owned());
@@ -259,7 +262,7 @@ fn settle_pools(
     expansion: Expansion,
     class_catalogues: &FxIndexSet<Sym>,
     cluster: &mut Cluster,
-    warnings: &mut FxIndexSet<String>,
+    warnings: &mut Texts,
 ) -> Vec<NodePool> {
     let mut pools: Vec<NodePool> = pools.values().map(|record| record.pool.clone()).collect();
     if pools.is_empty() && expansion == Expansion::Workloads {
@@ -317,7 +320,7 @@ fn sort_by_age(pods: &mut [PodRecord], cluster: &Cluster) {
 }
 
 /// Of pods that are alike, those who run yet on nodes that go away come after those who wait now.
-fn put_running_last(running: &FxHashSet<(Sym, Arc<str>)>, cluster: &mut Cluster) {
+fn put_running_last(running: &BTreeSet<(Sym, Arc<str>)>, cluster: &mut Cluster) {
     if running.is_empty() {
         return;
     }
@@ -328,7 +331,7 @@ fn put_running_last(running: &FxHashSet<(Sym, Arc<str>)>, cluster: &mut Cluster)
 }
 
 /// Whose workloads are.
-fn settle_workloads(workloads: &mut Workloads, cluster: &Cluster, warnings: &mut FxIndexSet<String>) {
+fn settle_workloads(workloads: &mut Workloads, cluster: &Cluster, warnings: &mut Texts) {
     for index in workloads.settle() {
         let Some(workload) = workloads.get(index) else { continue };
         let text = |sym| cluster.symbols.text(sym);
@@ -346,7 +349,7 @@ fn leave_out_unmade(
     (pods, owners): (&[PodRecord], &FxIndexSet<Owner>),
     workloads: &mut Workloads,
     cluster: &Cluster,
-    warnings: &mut FxIndexSet<String>,
+    warnings: &mut Texts,
 ) {
     let unmade = workloads.unmade();
     if unmade.is_empty() {
@@ -381,17 +384,12 @@ fn default_spread(args: &PodTopologySpreadArgs, symbols: &mut Symbols) -> Defaul
 
 /// The scheduler's configuration, of the resources that the input names.
 fn rules(args: &ReservationArgs, cluster: &Cluster) -> ReservationRules {
-    let is_ignored = |name: &str| {
-        args.ignored_resources.iter().any(|ignored| ignored == name)
-            || name.split_once('/').is_some_and(|(group, _)| args.ignored_resource_groups.iter().any(|g| g == group))
-    };
-    let names = cluster.resource_names.iter();
     ReservationRules {
         preempts: args.enable_preemption,
         pre_allocation: PreAllocationSettings {
             cluster_mode: args.pre_allocation_config.enable_cluster_mode,
             prefers_free_room: args.pre_allocation_config.prefer_no_pre_allocated_pods,
         },
-        ignored: names.filter(|(_, name)| is_ignored(cluster.symbols.text(*name))).map(|(id, _)| id).collect(),
+        ignored: ignored(args, cluster),
     }
 }

@@ -8,10 +8,10 @@ use berth_model::{Cluster, InstanceType, Offering, Requirement, Requirements, Re
 
 use crate::Problem;
 use crate::annotations;
-use crate::maps::FxIndexSet;
+use crate::maps::Texts;
 use crate::node_record::{Asked, NodeRecord};
 use crate::pool::requirements_of;
-use crate::quantities::Amounts;
+use crate::quantities::{Amounts, Named};
 
 /// One thing that a claim may become.
 struct Candidate<'c> {
@@ -21,7 +21,7 @@ struct Candidate<'c> {
 }
 
 pub(crate) fn read_asked(claim: &NodeClaim, pairs: &[(Sym, Sym)], cluster: &mut Cluster) -> Result<Asked, Problem> {
-    let requests = Amounts::read_exact(&claim.spec.resources.requests, cluster)
+    let requests = Amounts::read_exact(&claim.spec.resources.requests, Named::Offered, cluster)
         .map_err(|problem| problem.under("spec.resources.requests"))?
         .rounded_up();
     let example = r#"{"instanceType":"m5.large","zone":"us-east-1a","capacityType":"on-demand"}"#;
@@ -59,7 +59,7 @@ pub(crate) fn promised(
     mut record: NodeRecord,
     asked: &Asked,
     cluster: &mut Cluster,
-    warnings: &mut FxIndexSet<String>,
+    warnings: &mut Texts,
 ) -> Option<(NodeRecord, Option<SlotId>)> {
     let name = cluster.symbols.text(record.name).to_owned();
     let candidates = candidates(&asked.requirements, cluster);

@@ -3,7 +3,7 @@
 use berth_model::{Cluster, Sym};
 
 use crate::fate::Fate;
-use crate::maps::{FxIndexMap, FxIndexSet};
+use crate::maps::{FxIndexMap, FxIndexSet, Texts};
 use crate::node_record::NodeRecord;
 use crate::pod_record::PodRecord;
 use crate::workloads::{Workload, Workloads};
@@ -14,7 +14,7 @@ pub(crate) fn want_none(
     (terminating, nodes): (&FxIndexSet<Sym>, &FxIndexMap<Sym, NodeRecord>),
     workloads: &mut Workloads,
     cluster: &Cluster,
-    warnings: &mut FxIndexSet<String>,
+    warnings: &mut Texts,
 ) {
     let text = |sym| cluster.symbols.text(sym);
     for at in 0..workloads.len() {
@@ -40,7 +40,7 @@ pub(crate) fn let_go(
     terminating: &FxIndexSet<Sym>,
     (pods, fates): (&[PodRecord], &mut [Fate]),
     cluster: &Cluster,
-    warnings: &mut FxIndexSet<String>,
+    warnings: &mut Texts,
 ) {
     for (pod, fate) in pods.iter().zip(fates) {
         if *fate == Fate::Pending && pod.is_new() && terminating.contains(&pod.namespace) {

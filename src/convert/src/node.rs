@@ -12,7 +12,7 @@ use crate::Problem;
 use crate::in_flight::read_asked;
 use crate::node_record::{Asked, NodeClaimRecord, NodeRecord};
 use crate::node_reservation::Kept;
-use crate::quantities::{Amounts, room};
+use crate::quantities::{Amounts, Named, room};
 use crate::taints::read_taints;
 use crate::terms::node_labels;
 
@@ -76,7 +76,7 @@ pub(crate) fn read_node_claim(name: Sym, claim: &NodeClaim, cluster: &mut Cluste
     }
     pairs.extend(claim.metadata.labels.iter().flatten());
     let mut amounts = |list: Option<&berth_api::ResourceList>, field: &str| {
-        let amounts = list.map(|list| Amounts::read_exact(list, cluster)).transpose();
+        let amounts = list.map(|list| Amounts::read_exact(list, Named::Offered, cluster)).transpose();
         amounts.map(|amounts| amounts.unwrap_or_default().rounded_down()).map_err(|problem| problem.under(field))
     };
     let allocatable = amounts(status.map(|status| &status.allocatable), "status.allocatable")?;

@@ -6,7 +6,7 @@ use berth_api::labels::koordinator::NODE_RESERVATION;
 use berth_api::{NodeReservation, NodeReservationApplyPolicy};
 use berth_model::{Cluster, CpuSet, ResourceId, Resources, Units};
 
-use crate::quantities::Amounts;
+use crate::quantities::{Amounts, Named};
 use crate::{Problem, annotations};
 
 const EXAMPLE: &str = r#"{"resources":{"cpu":"5","memory":"2Gi"}} or {"reservedCPUs":"0-3"}"#;
@@ -51,7 +51,7 @@ impl Kept {
             .map_err(|error| annotations::at(NODE_RESERVATION, format!("reservedCPUs: {error}")))?;
         let mut amounts = found.resources;
         amounts.retain(|name, amount| !amount.is_negative() && !OVERCOMMITTED.contains(&name.as_str()));
-        let mut reserved = Amounts::read_exact(&amounts, cluster)
+        let mut reserved = Amounts::read_exact(&amounts, Named::Offered, cluster)
             .map_err(|problem| annotations::at(NODE_RESERVATION, problem.under("resources").to_string()))?
             .rounded_up();
         if !cpus.is_empty() {

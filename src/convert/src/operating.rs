@@ -1,8 +1,11 @@
 //! Pods in operating mode Reservation: once they have a node they run nothing there, but hold its room for one owner.
 
+use std::sync::Arc;
+
 use berth_api::labels::koordinator;
-use berth_model::{AllocatePolicy, Cluster, Phase, Reservation, ResourceId, Resources};
+use berth_model::{AllocatePolicy, Cluster, Phase, Reservation, ResourceId, Resources, Sym};
 use k8s_openapi::api::core::v1::PodStatus;
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Deserialize;
 
 use crate::draft::Draft;
@@ -11,11 +14,27 @@ use crate::pod_record::{PodParts, PodRecord};
 use crate::reservation::{ReservationRecord, add_identity, owners};
 use crate::{Problem, annotations};
 
-/// Who has come, as far as it matters that somebody has.
+/// Who has come, as its annotation says.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct CurrentOwner {
+    namespace: String,
     name: String,
+    uid: String,
+}
+
+/// The Reservation that a pod is, but for what it reserves.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Operating {
+    reservation: Reservation,
+    /// The pod that it says has come.
+    owner: Option<Owner>,
+}
+
+/// A pod by namespace and name, and its uid where that is said.
+#[derive(Clone, Debug, PartialEq)]
+struct Owner {
+    key: (Sym, Arc<str>),
     uid: String,
 }
 
@@ -24,11 +43,12 @@ pub(crate) fn read_operating(
     pod: &PodParts<'_>,
     record: &PodRecord,
     cluster: &mut Cluster,
-) -> Result<Reservation, Problem> {
+) -> Result<Operating, Problem> {
     let metadata = &pod.identity();
     let notes = metadata.annotations.as_ref();
     let mut reservation = Reservation::new(cluster.symbols.intern(&record.name));
     add_identity(metadata, &mut reservation, cluster);
+    reservation.pod_namespace = Some(record.namespace);
     let key = koordinator::RESERVATION_OWNERS;
     let example = r#"[{"labelSelector":{"matchLabels":{"app":"web"}}}]"#;
     let who: Vec<berth_api::ReservationOwner> = annotations::read(notes, key, example)?.unwrap_or_default();
@@ -40,11 +60,28 @@ pub(crate) fn read_operating(
     let key = koordinator::RESERVATION_CURRENT_OWNER;
     let current: CurrentOwner =
         annotations::read(notes, key, r#"{"namespace":"default","name":"web-0","uid":"…"}"#)?.unwrap_or_default();
-    if !current.name.is_empty() || !current.uid.is_empty() {
-        reservation.phase = Phase::Succeeded;
-    }
+    let namespace =
+        if current.namespace.is_empty() { record.namespace } else { cluster.symbols.intern(&current.namespace) };
+    let owner = Owner { key: (namespace, Arc::from(current.name)), uid: current.uid };
     reservation.assigned = record.assigned.as_deref().cloned().unwrap_or_default();
-    Ok(reservation)
+    Ok(Operating { reservation, owner: Some(owner).filter(|owner| !owner.key.1.is_empty()) })
+}
+
+/// The pods that some of these name as those who have come.
+pub(crate) fn named_owners(pods: &[PodRecord]) -> FxHashSet<(Sym, Arc<str>)> {
+    let operating = pods.iter().filter_map(|pod| pod.operating.as_deref());
+    operating.filter_map(|known| Some(known.owner.as_ref()?.key.clone())).collect()
+}
+
+/// Those of them that are there, with their uids. Who has gone has left the room to others, whatever is still written.
+pub(crate) fn alive_owners(
+    named: &FxHashSet<(Sym, Arc<str>)>,
+    pods: &[PodRecord],
+) -> FxHashMap<(Sym, Arc<str>), String> {
+    let pods = pods.iter().filter(|pod| !named.is_empty() && !pod.is_gone);
+    let alive = pods.map(|pod| ((pod.namespace, Arc::clone(&pod.name)), pod));
+    let alive = alive.filter(|(key, _)| named.contains(key));
+    alive.map(|(key, pod)| (key, pod.uid.as_deref().unwrap_or_default().to_owned())).collect()
 }
 
 fn is_ready(status: Option<&PodStatus>) -> bool {
@@ -54,7 +91,20 @@ fn is_ready(status: Option<&PodStatus>) -> bool {
 }
 
 /// What the pod holds, as that of any Reservation.
-pub(crate) fn held(pod: &PodRecord, mut reservation: Reservation, draft: &Draft) -> ReservationRecord {
+pub(crate) fn held(
+    pod: &PodRecord,
+    operating: Operating,
+    alive: &FxHashMap<(Sym, Arc<str>), String>,
+    draft: &Draft,
+) -> ReservationRecord {
+    let Operating { mut reservation, owner } = operating;
+    let has_come = |owner: &Owner| {
+        let uid = alive.get(&owner.key);
+        uid.is_some_and(|uid| uid.is_empty() || owner.uid.is_empty() || *uid == owner.uid)
+    };
+    if owner.as_ref().is_some_and(has_come) {
+        reservation.phase = Phase::Succeeded;
+    }
     reservation.allocatable = draft.spec.requests.clone();
     reservation.is_terminating = pod.is_terminating();
     reservation.allocatable.set(ResourceId::PODS, 0);

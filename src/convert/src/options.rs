@@ -1,6 +1,7 @@
 //! What the conversion takes into account.
 
 use berth_api::{PodTopologySpreadArgs, ReservationArgs};
+use berth_model::ResourceLimit;
 use jiff::Timestamp;
 
 /// Feature gates, with the defaults of Karpenter (facts: `ReservedCapacity` is on, the others are off).
@@ -25,6 +26,8 @@ pub struct Options {
     pub replicas: Replicas,
     /// The time at which objects count: Reservations that have expired by then are over. Without one nothing expires.
     pub now: Option<Timestamp>,
+    /// How many resources are told apart.
+    pub resource_limit: ResourceLimit,
     /// With which key names that others choose are hashed: draw it at random. No answer depends on it.
     pub hash_key: [u64; 4],
 }
@@ -62,6 +65,7 @@ impl Default for Options {
             pod_topology_spread: PodTopologySpreadArgs::default(),
             replicas: Replicas::Current,
             now: None,
+            resource_limit: ResourceLimit::default(),
             hash_key: [0; 4],
         }
     }

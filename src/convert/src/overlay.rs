@@ -2,13 +2,11 @@
 
 use berth_api::{NodeOverlay, PriceAdjustment};
 use berth_model::{CapacityType, Cluster, InstanceType, Labels, Money, Offering, Requirements, ResourceId, Sym};
-use indexmap::IndexSet;
-use rustc_hash::FxBuildHasher;
 
 use crate::Problem;
-use crate::maps::{FxIndexMap, FxIndexSet};
+use crate::maps::{FxIndexMap, FxIndexSet, Texts};
 use crate::pool::{PoolRecord, open_labels};
-use crate::quantities::Amounts;
+use crate::quantities::{Amounts, Named};
 use crate::terms::{node_key, requirement};
 
 /// A NodeOverlay.
@@ -59,8 +57,9 @@ pub(crate) fn read_overlay(name: &str, overlay: &NodeOverlay, cluster: &mut Clus
         }
         (None, None) => None,
     };
-    let capacity =
-        Amounts::read_exact(&spec.capacity, cluster).map_err(|problem| problem.under("spec.capacity"))?.rounded_down();
+    let capacity = Amounts::read_exact(&spec.capacity, Named::Offered, cluster)
+        .map_err(|problem| problem.under("spec.capacity"))?
+        .rounded_down();
     Ok(OverlayRecord {
         name: name.to_owned(),
         weight: spec.weight.unwrap_or(0),
@@ -139,7 +138,7 @@ pub enum OverlayFault {
 /// The faults of overlays, each with the overlay's name; none stands twice.
 pub(crate) type Faults = Vec<(String, OverlayFault)>;
 
-pub(crate) fn warn(faults: Faults, warnings: &mut IndexSet<String, FxBuildHasher>) {
+pub(crate) fn warn(faults: Faults, warnings: &mut Texts) {
     warnings.extend(faults.into_iter().map(|(name, fault)| format!("NodeOverlay {name}: {fault}")));
 }
 
@@ -153,8 +152,9 @@ pub(crate) fn apply(mut overlays: Vec<OverlayRecord>, pools: &PoolLabels, cluste
     }
     let open = open_labels(&mut cluster.symbols);
     let types = cluster.instance_types.iter();
-    let mut changes: Vec<Changes<'_>> =
-        types.map(|known| Changes { prices: vec![None; known.offerings.len()], ..Changes::default() }).collect();
+    let mut changes: Vec<Changes<'_>> = types
+        .map(|known| Changes { prices: vec![None; known.known_offerings().count()], ..Changes::default() })
+        .collect();
     for overlay in &overlays {
         let selected = overlay.selected((pools, &open), cluster, &mut faults);
         let known = |at: &usize| changes.get(*at);
@@ -170,7 +170,7 @@ pub(crate) fn apply(mut overlays: Vec<OverlayRecord>, pools: &PoolLabels, cluste
         }
     }
     for (instance_type, changes) in cluster.instance_types.iter_mut().zip(changes) {
-        for (offering, winner) in instance_type.offerings.iter_mut().zip(changes.prices) {
+        for (offering, winner) in instance_type.known_offerings_mut().zip(changes.prices) {
             if let Some(price) = winner.and_then(|(overlay, _)| overlay.price) {
                 offering.list_price = price.apply(offering.list_price);
                 // A reserved offering is paid for already, whatever it is worth.
@@ -230,7 +230,7 @@ impl OverlayRecord {
         for (at, instance_type) in cluster.instance_types.iter().enumerate() {
             let own = pools.served_by(instance_type.node_class, open);
             let mut offerings = Vec::new();
-            for (position, offering) in instance_type.offerings.iter().enumerate() {
+            for (position, offering) in instance_type.known_offerings().enumerate() {
                 let selects = |labels: &&Labels| self.selects((instance_type, offering), labels, cluster);
                 let count = own.iter().copied().filter(selects).count();
                 if count > 0 && count == own.len() {

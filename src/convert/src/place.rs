@@ -6,7 +6,7 @@ use berth_model::{
 
 use crate::existing::ExistingNodes;
 use crate::fate::Fate;
-use crate::maps::FxIndexSet;
+use crate::maps::Texts;
 use crate::ownership::{Ownership, Who};
 use crate::pod_record::PodRecord;
 use crate::resolve::Resolver;
@@ -31,7 +31,7 @@ pub(crate) fn place_pods(
     resolver: &mut Resolver,
     ownership: &mut Ownership,
     cluster: &mut Cluster,
-    warnings: &mut FxIndexSet<String>,
+    warnings: &mut Texts,
 ) -> Vec<PodLocation> {
     let mut places = Vec::with_capacity(pods.size_hint().0);
     let mut n_elsewhere = 0_usize;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use berth_model::{
-    Cluster, Effect, HostPort, Images, PodSpec, PodTerm, Refusal, Requirement, Requirements, SpreadConstraint, Sym,
-    Toleration, TolerationOperator, Volumes,
+    Cluster, Effect, HostPort, Images, PodSpec, PodTerm, Refusal, Requirement, Requirements, Resources,
+    SpreadConstraint, Sym, Toleration, TolerationOperator, Volumes,
 };
 use k8s_openapi::api::core::v1 as core;
 
@@ -23,9 +23,14 @@ const MAX_WEIGHT: i32 = 100;
 
 /// Reads a pod spec. Problems are relative to the spec.
 pub(crate) fn draft(spec: &core::PodSpec, cluster: &mut Cluster) -> Result<Draft, Problem> {
-    let (requests, is_beyond_limit) = pod_requests(spec, cluster)?;
+    let n_known = cluster.resource_names.len();
+    let mut asked = asked(spec, cluster)?;
+    if asked.is_beyond_limit {
+        asked = without_new_names(n_known, spec, cluster)?;
+    }
+    let Asked { requests, assumed, is_beyond_limit } = asked;
     let mut drafted = PodSpec {
-        assumed: assumed(spec, &requests, cluster)?,
+        assumed,
         images: images(spec, cluster),
         never_preempts: spec.preemption_policy.as_deref() == Some("Never"),
         requests,
@@ -34,7 +39,7 @@ pub(crate) fn draft(spec: &core::PodSpec, cluster: &mut Cluster) -> Result<Draft
         spread: spread(spec, cluster)?,
         host_ports: host_ports(spec, cluster)?,
         volumes: inline_volumes(spec, cluster),
-        refusal: refusal(spec).or_else(|| is_beyond_limit.then(|| Refusal(beyond_limit()))),
+        refusal: refusal(spec).or_else(|| is_beyond_limit.then(|| Refusal(beyond_limit(cluster)))),
         ..PodSpec::default()
     };
     drafted.units.devices = units::devices_asked(&drafted.requests, cluster);
@@ -42,6 +47,29 @@ pub(crate) fn draft(spec: &core::PodSpec, cluster: &mut Cluster) -> Result<Draft
         add_affinity(affinity, &mut drafted, cluster).map_err(|problem| problem.under("affinity"))?;
     }
     Ok(Draft { spec: drafted, priority: priority(spec, cluster), claims: claims(spec, cluster), shape: 0 })
+}
+
+/// What a pod asks for.
+struct Asked {
+    requests: Resources,
+    /// What scores assume beyond that.
+    assumed: [i64; 2],
+    is_beyond_limit: bool,
+}
+
+fn asked(spec: &core::PodSpec, cluster: &mut Cluster) -> Result<Asked, Problem> {
+    let (requests, is_beyond_limit) = pod_requests(spec, cluster)?;
+    Ok(Asked { assumed: assumed(spec, &requests, cluster)?, requests, is_beyond_limit })
+}
+
+/// What a pod asks for of the resources that are known without it: one that names too many has no place, and takes none of
+/// the names that are left from others.
+fn without_new_names(n_known: usize, spec: &core::PodSpec, cluster: &mut Cluster) -> Result<Asked, Problem> {
+    cluster.resource_names.forget_after(n_known);
+    cluster.resource_names.set_closed(true);
+    let asked = asked(spec, cluster);
+    cluster.resource_names.set_closed(false);
+    asked
 }
 
 fn images(spec: &core::PodSpec, cluster: &mut Cluster) -> Images {

@@ -3,11 +3,13 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use berth_model::{Assigned, LabelsId, Reservation as Held, Sym};
+use berth_model::{Assigned, LabelsId, Sym};
 use berth_surplus::{DELETION_COST, Phase, Standing, deletion_cost};
 use jiff::Timestamp;
 use k8s_openapi::api::core;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+
+use crate::operating::Operating;
 
 /// A pod that runs or is to run.
 #[derive(Clone, Debug)]
@@ -45,7 +47,7 @@ pub(crate) struct PodRecord {
     /// The CPUs and devices that it has to itself.
     pub(crate) assigned: Option<Box<Assigned>>,
     /// The Reservation that it is, but for what it reserves.
-    pub(crate) operating: Option<Box<Held>>,
+    pub(crate) operating: Option<Box<Operating>>,
 }
 
 /// How far the deletion of a pod has come.

@@ -5,7 +5,7 @@ use berth_api::{NodeClassRef, NodePool, Requirement as ApiRequirement};
 use berth_model::{Cluster, Labels, Requirement, Requirements, Resources, Sym, Symbols, Taint};
 
 use crate::node_reservation::Kept;
-use crate::quantities::{Amounts, resource_id};
+use crate::quantities::{Amounts, Named, resource_id};
 use crate::taints::read_taints;
 use crate::terms::{node_key, requirement};
 use crate::{Options, Problem};
@@ -37,11 +37,12 @@ pub(crate) fn read_pool(
     });
     let mut resources = spec.limits.clone();
     resources.remove("nodes");
-    let amounts =
-        Amounts::read_exact(&resources, cluster).map_err(|problem| problem.under("spec.limits"))?.rounded_down();
+    let amounts = Amounts::read_exact(&resources, Named::Offered, cluster)
+        .map_err(|problem| problem.under("spec.limits"))?
+        .rounded_down();
     let mut limits = Vec::with_capacity(resources.len());
     for name in resources.keys() {
-        limits.extend(resource_id(name, cluster).map(|id| (id, amounts.get(id))));
+        limits.extend(resource_id(name, Named::Offered, cluster).map(|id| (id, amounts.get(id))));
     }
     limits.sort_unstable();
     let reserved = Kept::read(Some(&spec.template.metadata.annotations), cluster)

@@ -11,14 +11,18 @@ use crate::Problem;
 /// A Kubernetes resource list.
 pub(crate) type ResourceList = BTreeMap<String, Quantity>;
 
-/// Distinct resources in one input, more than any cluster has: every amount vector may be as long as this.
-const MAX_RESOURCES: usize = 4096;
-/// Distinct resources up to which new ones may come from what pods ask for. The rest is kept for what nodes and instance
-/// types have, so that no pod can take the place of a real resource.
-const MAX_ASKED: usize = 3072;
 /// The largest amount of one resource, in units: 2^60, so that sums of a whole cluster stay exact.
 const MAX_UNITS: i128 = 1 << 60;
 const NANOS: i128 = 1_000_000_000;
+
+/// Who names a resource: that decides how many there may be by then, see [`berth_model::ResourceLimit`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Named {
+    /// A pod or a Reservation that asks for it.
+    Asked,
+    /// What has it: a node, an instance type; a NodePool that limits it.
+    Offered,
+}
 
 /// Exact amounts in nano-units by resource, while they are summed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,21 +36,20 @@ pub(crate) struct Amounts {
 impl Amounts {
     /// The amounts that somebody asks for.
     pub(crate) fn asked(list: &ResourceList, cluster: &mut Cluster) -> Result<Self, Problem> {
-        Self::read(list, MAX_ASKED, cluster)
+        Self::read(list, Named::Asked, cluster)
     }
 
-    fn read(list: &ResourceList, limit: usize, cluster: &mut Cluster) -> Result<Self, Problem> {
+    fn read(list: &ResourceList, named: Named, cluster: &mut Cluster) -> Result<Self, Problem> {
         let mut amounts = Amounts::default();
         for (name, quantity) in list {
             let nanos = parse(&quantity.0).map_err(|problem| problem.under(format!("[{name}]")))?;
-            amounts.set_named(name, nanos, limit, cluster);
+            amounts.set_named(name, nanos, named, cluster);
         }
         Ok(amounts)
     }
 
-    fn set_named(&mut self, name: &str, nanos: i128, limit: usize, cluster: &mut Cluster) {
-        let sym = cluster.symbols.intern(name);
-        match cluster.resource_names.intern_within(sym, limit) {
+    fn set_named(&mut self, name: &str, nanos: i128, named: Named, cluster: &mut Cluster) {
+        match resource_id(name, named, cluster) {
             Some(id) => self.set(id, nanos),
             None => self.is_beyond_limit |= nanos > 0,
         }
@@ -63,12 +66,16 @@ impl Amounts {
     }
 
     /// The amounts of a list of Berth's API, whose quantities are read already.
-    pub(crate) fn read_exact(list: &berth_api::ResourceList, cluster: &mut Cluster) -> Result<Self, Problem> {
+    pub(crate) fn read_exact(
+        list: &berth_api::ResourceList,
+        named: Named,
+        cluster: &mut Cluster,
+    ) -> Result<Self, Problem> {
         let mut amounts = Amounts::default();
         for (name, quantity) in list {
             let nanos =
                 checked(*quantity, &quantity.to_string()).map_err(|problem| problem.under(format!("[{name}]")))?;
-            amounts.set_named(name, nanos, MAX_RESOURCES, cluster);
+            amounts.set_named(name, nanos, named, cluster);
         }
         Ok(amounts)
     }
@@ -139,14 +146,18 @@ impl Amounts {
 }
 
 /// The id of a resource; `None` beyond the limit, where no amount of it is known.
-pub(crate) fn resource_id(name: &str, cluster: &mut Cluster) -> Option<ResourceId> {
+pub(crate) fn resource_id(name: &str, named: Named, cluster: &mut Cluster) -> Option<ResourceId> {
     let sym = cluster.symbols.intern(name);
-    cluster.resource_names.intern_within(sym, MAX_RESOURCES)
+    match named {
+        Named::Asked => cluster.resource_names.intern_asked(sym),
+        Named::Offered => cluster.resource_names.intern_offered(sym),
+    }
 }
 
 /// Why a pod has no place whose requests are [`Amounts::is_beyond_limit`].
-pub(crate) fn beyond_limit() -> String {
-    format!("requests a resource beyond the first {MAX_ASKED} different ones of the input, the most that are counted")
+pub(crate) fn beyond_limit(cluster: &Cluster) -> String {
+    let most = cluster.resource_names.limit().asked;
+    format!("requests a resource beyond the first {most} different ones of the input, the most that are counted")
 }
 
 /// A quantity in nano-units, of zero or more.
@@ -170,7 +181,7 @@ fn checked(exact: Exact, text: &str) -> Result<i128, Problem> {
 /// What a node or a NodePool has, rounded down.
 pub(crate) fn room(list: Option<&ResourceList>, cluster: &mut Cluster) -> Result<Resources, Problem> {
     Ok(match list {
-        Some(list) => Amounts::read(list, MAX_RESOURCES, cluster)?.rounded_down(),
+        Some(list) => Amounts::read(list, Named::Offered, cluster)?.rounded_down(),
         None => Resources::new(),
     })
 }

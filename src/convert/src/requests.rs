@@ -8,7 +8,7 @@ use berth_model::{Cluster, ResourceId, Resources};
 use k8s_openapi::api::core::v1::{Container, PodSpec, ResourceRequirements};
 
 use crate::Problem;
-use crate::quantities::{Amounts, resource_id};
+use crate::quantities::{Amounts, Named, resource_id};
 
 /// The requests of a pod, one `pods` included: the larger of what its containers need together and what each init
 /// container needs beside the sidecars that started before it, or the pod-level request where there is one; plus
@@ -150,7 +150,7 @@ fn raise_to_pod_level(
         let amounts = Amounts::asked(list, cluster).map_err(|problem| problem.under(field))?;
         total.leave_out(&amounts);
         for name in list.keys().filter(|name| may_be_pod_level(name)) {
-            let Some(id) = resource_id(name, cluster) else { continue };
+            let Some(id) = resource_id(name, Named::Asked, cluster) else { continue };
             let is_explicit = field == "requests";
             let is_set = resources.requests.as_ref().is_some_and(|requests| requests.contains_key(name));
             // Huge pages cannot be overcommitted, so their limit is their request.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use berth_api::labels::koordinator;
-use berth_api::{PreAllocationMode as ApiMode, Reservation as Object, ReservationPhase};
+use berth_api::{PreAllocationMode as ApiMode, Reservation as Object, ReservationArgs, ReservationPhase};
 use berth_model::{
     AllocatePolicy, Cluster, ControllerMatch, Labels, LabelsId, Lifetime, ObjectMatch, Phase, PreAllocation,
     PreAllocationMode, Requirement, Reservation, ReservationOwner, ResourceId, Resources, Sym, Symbols,
@@ -15,7 +15,7 @@ use serde::Deserialize;
 use crate::draft::{Draft, Priority};
 use crate::node_reservation::Kept;
 use crate::pod::draft;
-use crate::quantities::{Amounts, resource_id};
+use crate::quantities::{Amounts, Named, resource_id};
 use crate::requests::reserved_requests;
 use crate::taints::read_taints;
 use crate::terms::{labels_of, selector};
@@ -127,7 +127,7 @@ pub(crate) fn read_reservation(
             is_required,
         });
     }
-    let mut allocated = Amounts::read_exact(&status.allocated, cluster)
+    let mut allocated = Amounts::read_exact(&status.allocated, Named::Asked, cluster)
         .map_err(|problem| problem.under("status.allocated"))?
         .rounded_up();
     allocated.set(ResourceId::PODS, i64::try_from(status.current_owners.len()).unwrap_or(i64::MAX));
@@ -210,7 +210,7 @@ fn read_amounts(
     let requests = reserved_requests(template, cluster).map_err(|problem| problem.under("spec.template.spec"))?;
     let key = koordinator::RESERVATION_RESIZE_ALLOCATABLE;
     let resized: ResizeAllocatable = annotations::read(notes, key, r#"{"resources":{"cpu":"4"}}"#)?.unwrap_or_default();
-    let resized = Amounts::read_exact(&resized.resources, cluster)
+    let resized = Amounts::read_exact(&resized.resources, Named::Asked, cluster)
         .map_err(|problem| annotations::at(key, problem.under("resources").to_string()))?;
     let mut asked = requests;
     for (id, nanos) in resized.iter() {
@@ -218,16 +218,16 @@ fn read_amounts(
     }
     reservation.asked = asked.rounded_up();
     reservation.allocatable = match status {
-        Some(amounts) => {
-            Amounts::read_exact(amounts, cluster).map_err(|problem| problem.under("status.allocatable"))?.rounded_up()
-        }
+        Some(amounts) => Amounts::read_exact(amounts, Named::Asked, cluster)
+            .map_err(|problem| problem.under("status.allocatable"))?
+            .rounded_up(),
         None => reservation.asked.clone(),
     };
     reservation.kept = Kept::read(notes, cluster)?.amounts;
     let key = koordinator::RESERVATION_RESTRICTED_OPTIONS;
     let options: RestrictedOptions = annotations::read(notes, key, r#"{"resources":["cpu"]}"#)?.unwrap_or_default();
     for name in &options.resources {
-        reservation.restricted.extend(resource_id(name, cluster));
+        reservation.restricted.extend(resource_id(name, Named::Asked, cluster));
     }
     Ok(())
 }
@@ -266,4 +266,14 @@ pub(crate) fn owners(
         read.push(ReservationOwner { object, controller, selector: by_labels.transpose()? });
     }
     Ok(read)
+}
+
+/// The resources that the scheduler's configuration says Reservations do not hold.
+pub(crate) fn ignored(args: &ReservationArgs, cluster: &Cluster) -> Vec<ResourceId> {
+    let is_ignored = |name: &str| {
+        args.ignored_resources.iter().any(|ignored| ignored == name)
+            || name.split_once('/').is_some_and(|(group, _)| args.ignored_resource_groups.iter().any(|g| g == group))
+    };
+    let names = cluster.resource_names.iter();
+    names.filter(|(_, name)| is_ignored(cluster.symbols.text(*name))).map(|(id, _)| id).collect()
 }

@@ -5,7 +5,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::claims::Storage;
 use crate::draft::{ClassPriority, Draft, Drafts, Priority};
-use crate::maps::{FxIndexSet, index};
+use crate::maps::{Texts, index};
 
 /// The priority classes that every cluster has.
 const SYSTEM_CLASSES: [(&str, i32); 2] =
@@ -67,7 +67,7 @@ impl Resolver {
         namespace: Sym,
         pod: &str,
         cluster: &mut Cluster,
-        warnings: &mut FxIndexSet<String>,
+        warnings: &mut Texts,
     ) -> SpecId {
         self.resolve((draft, namespace, false), pod, cluster, warnings)
     }
@@ -79,18 +79,12 @@ impl Resolver {
         namespace: Sym,
         pod: &str,
         cluster: &mut Cluster,
-        warnings: &mut FxIndexSet<String>,
+        warnings: &mut Texts,
     ) -> SpecId {
         self.resolve((draft, namespace, true), pod, cluster, warnings)
     }
 
-    fn resolve(
-        &mut self,
-        key: (u32, Sym, bool),
-        pod: &str,
-        cluster: &mut Cluster,
-        warnings: &mut FxIndexSet<String>,
-    ) -> SpecId {
+    fn resolve(&mut self, key: (u32, Sym, bool), pod: &str, cluster: &mut Cluster, warnings: &mut Texts) -> SpecId {
         if let Some(&spec) = self.known.get(&key) {
             return spec;
         }
@@ -134,7 +128,7 @@ impl Resolver {
         spec
     }
 
-    fn priority(&self, priority: Priority, cluster: &Cluster, warnings: &mut FxIndexSet<String>) -> ClassPriority {
+    fn priority(&self, priority: Priority, cluster: &Cluster, warnings: &mut Texts) -> ClassPriority {
         match priority {
             // It was admitted, or stands for a Reservation: its own policy holds.
             Priority::Set(value) => ClassPriority::of(value),

@@ -11,7 +11,7 @@ use crate::admission::Admission;
 use crate::draft::{Draft, Drafts};
 use crate::existing::{ExistingNodes, keeps_on, runs_on};
 use crate::fate::Fate;
-use crate::maps::FxIndexSet;
+use crate::maps::{FxIndexSet, Texts};
 use crate::pod_record::PodRecord;
 use crate::workloads::{Owner, Rollout, Sheds, ToldBy, Workload, WorkloadKind, Workloads};
 
@@ -49,7 +49,7 @@ pub(crate) fn end(
     given: &Given<'_>,
     fates: &mut [Fate],
     admission: &mut Admission,
-    (cluster, warnings): (&mut Cluster, &mut FxIndexSet<String>),
+    (cluster, warnings): (&mut Cluster, &mut Texts),
 ) -> bool {
     let &Given { pods, owners, workloads, .. } = given;
     if workloads.iter().all(|workload| workload.rollout == Rollout::default()) {
@@ -83,7 +83,7 @@ pub(crate) fn end(
     ends_pods
 }
 
-fn tell(workload: &Workload, ended: &Ended, cluster: &Cluster, warnings: &mut FxIndexSet<String>) {
+fn tell(workload: &Workload, ended: &Ended, cluster: &Cluster, warnings: &mut Texts) {
     let text = |sym| cluster.symbols.text(sym);
     let whose = format!("{} {}/{}", workload.kind.name(), text(workload.namespace), text(workload.name));
     let n_anew = ended.n_anew;

@@ -6,7 +6,7 @@ use berth_model::{Cluster, MemberKind, MemberRun, Reservation, ReservationId, Sp
 use jiff::Timestamp;
 use rustc_hash::FxHashMap;
 
-use crate::maps::FxIndexSet;
+use crate::maps::Texts;
 use crate::place::add_member;
 use crate::reservation::ReservationRecord;
 use crate::resolve::Resolver;
@@ -33,7 +33,7 @@ pub(crate) fn sorted(
     reservations: impl Iterator<Item = ReservationRecord>,
     now: Option<Timestamp>,
     cluster: &Cluster,
-    warnings: &mut FxIndexSet<String>,
+    warnings: &mut Texts,
 ) -> Vec<ReservationRecord> {
     let mut list: Vec<ReservationRecord> = Vec::new();
     for record in reservations {
@@ -55,7 +55,7 @@ pub(crate) fn add_reservations(
     records: &[ReservationRecord],
     resolver: &mut Resolver,
     cluster: &mut Cluster,
-    warnings: &mut FxIndexSet<String>,
+    warnings: &mut Texts,
 ) {
     let mut alike = Alike::default();
     for (record, id) in records.iter().zip((0..).map(ReservationId)) {
@@ -74,7 +74,7 @@ pub(crate) fn with_stand_in(
     alike: &mut Alike,
     resolver: &mut Resolver,
     cluster: &mut Cluster,
-    warnings: &mut FxIndexSet<String>,
+    warnings: &mut Texts,
 ) -> Reservation {
     let name = cluster.symbols.text(record.reservation.name).to_owned();
     let spec = resolver.pending(record.draft, record.namespace, &name, cluster, warnings);

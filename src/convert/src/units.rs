@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 
 use crate::draft::Draft;
-use crate::quantities::Amounts;
+use crate::quantities::{Amounts, Named};
 use crate::{Problem, annotations};
 
 const GPU_CORE: &str = "koordinator.sh/gpu-core";
@@ -143,7 +143,7 @@ pub(crate) fn read_topology(object: &NodeResourceTopology, cluster: &mut Cluster
     for (i, zone) in object.zones.iter().enumerate().filter(|(_, zone)| zone.kind == "Node") {
         let Some(id) = zone.name.strip_prefix("node-").and_then(|number| number.parse().ok()) else { continue };
         let allocatable = zone.resources.iter().map(|of| (of.name.clone(), of.allocatable)).collect();
-        let mut amounts = Amounts::read_exact(&allocatable, cluster)
+        let mut amounts = Amounts::read_exact(&allocatable, Named::Offered, cluster)
             .map_err(|problem| problem.under(format!("zones[{i}].resources")))?
             .rounded_up();
         // Before what is kept is taken off: a node that keeps all of its CPUs has none, where one that reports none says
@@ -179,7 +179,7 @@ pub(crate) fn read_devices(object: &Object, cluster: &mut Cluster) -> Result<Vec
         let Some(minor) = info.minor.and_then(|minor| u32::try_from(minor).ok()) else {
             return Err(Problem::new(format!("{path}.minor"), "expected a number from 0"));
         };
-        let total = Amounts::read_exact(&info.resources, cluster)
+        let total = Amounts::read_exact(&info.resources, Named::Offered, cluster)
             .map_err(|problem| problem.under(format!("{path}.resources")))?
             .rounded_up();
         let memory = [GPU_RATIO, GPU_MEMORY].map(|name| find(cluster, name).filter(|id| total.get(*id) > 0));
@@ -310,7 +310,7 @@ pub(crate) fn read_assigned(metadata: &ObjectMeta, cluster: &mut Cluster) -> Res
     let status: Status = annotations::read(notes, key, r#"{"cpuset":"0-3"}"#)?.unwrap_or_default();
     assigned.cpus = list(&status.cpuset, key)?;
     for OnNuma { node, resources } in status.numa_node_resources {
-        let amounts = Amounts::read_exact(&resources, cluster)
+        let amounts = Amounts::read_exact(&resources, Named::Asked, cluster)
             .map_err(|problem| annotations::at(key, problem.under("numaNodeResources").to_string()))?;
         assigned.numa.push((node, amounts.rounded_up()));
     }
@@ -322,7 +322,7 @@ pub(crate) fn read_assigned(metadata: &ObjectMeta, cluster: &mut Cluster) -> Res
     for (kind, allocations) in devices {
         let kind = cluster.symbols.intern(&kind);
         for Allocation { minor, resources } in allocations {
-            let amounts = Amounts::read_exact(&resources, cluster)
+            let amounts = Amounts::read_exact(&resources, Named::Asked, cluster)
                 .map_err(|problem| annotations::at(key, problem.under("resources").to_string()))?;
             assigned.devices.push((kind, minor, amounts.rounded_up()));
         }

@@ -103,12 +103,12 @@ impl Churn {
                 if kind == Kind::Pod {
                     churn.on_nodes.extend(object.reference());
                 }
-                churn.state.apply(Event::Applied(object), NOW)?;
+                churn.state.apply(Event::Applied(object))?;
             }
-            churn.state.apply(Event::Listed { kind, keys, resource_version: None }, NOW)?;
+            churn.state.apply(Event::Listed { kind, keys, resource_version: None })?;
         }
         let catalogue = berth_catalogue::read(b"[]", "none")?;
-        churn.state.apply(Event::Offered { catalogue: catalogue.into(), seen: None }, NOW)?;
+        churn.state.apply(Event::Offered { catalogue: catalogue.into(), seen: None })?;
         Ok(churn)
     }
 
@@ -159,7 +159,7 @@ impl Churn {
 
     fn apply(&mut self, event: Event) -> Result<(), Failure> {
         self.n_events += 1;
-        self.state.apply(event, NOW)?;
+        self.state.apply(event)?;
         Ok(())
     }
 

@@ -55,7 +55,7 @@ struct Bench {
 impl Bench {
     fn apply(&mut self, times: &mut Vec<Duration>, event: Event) -> Result<(), Failure> {
         let start = cpu_time();
-        self.state.apply(event, NOW)?;
+        self.state.apply(event)?;
         // Brought up to date for who asks next.
         self.state.cluster(NOW);
         times.push(cpu_time().saturating_sub(start));

@@ -30,7 +30,7 @@ fn main() -> Result<(), Failure> {
 
     let mut live = Bench { state, decider: Decider::new(), next: n_pods };
     let first = live.pod_of(0)?;
-    live.state.apply(Event::Applied(first), NOW)?;
+    live.state.apply(Event::Applied(first))?;
     let start = Instant::now();
     decide(&mut live.state, &Options::default(), NOW)?;
     println!("a decision from the whole: {:?}", start.elapsed());
@@ -52,7 +52,7 @@ fn main() -> Result<(), Failure> {
     // Many at once.
     for _ in 0..1_000 {
         let pod = live.pod_of(live.next % 20)?;
-        live.state.apply(Event::Applied(pod), NOW)?;
+        live.state.apply(Event::Applied(pod))?;
     }
     let start = Instant::now();
     let decision = live.decider.decide(&mut live.state, &Options::default(), NOW)?;
@@ -90,7 +90,7 @@ impl Bench {
         for round in 0..rounds {
             let pod = self.pod_of(deployment(round))?;
             let start = cpu_time();
-            self.state.apply(Event::Applied(pod), NOW)?;
+            self.state.apply(Event::Applied(pod))?;
             let decision = self.decider.decide(&mut self.state, &Options::default(), NOW)?;
             decided.push(cpu_time().saturating_sub(start));
             bound += decision.bindings.len();
@@ -121,14 +121,14 @@ impl Bench {
                 let start = cpu_time();
                 let name = n_nodes + round;
                 match what {
-                    "comes" => self.state.apply(Event::Applied(node(name)?), NOW)?,
-                    "changes" => self.state.apply(Event::Applied(node_with(name, name % 3 + 1, 64_000)?), NOW)?,
+                    "comes" => self.state.apply(Event::Applied(node(name)?))?,
+                    "changes" => self.state.apply(Event::Applied(node_with(name, name % 3 + 1, 64_000)?))?,
                     _ => {
                         let object = berth_state::Key::new(Kind::Node, "", &format!("node-{name}")).with_uid(None);
-                        self.state.apply(Event::Deleted { object, resource_version: None }, NOW)?
+                        self.state.apply(Event::Deleted { object, resource_version: None })?
                     }
                 };
-                self.state.apply(Event::Applied(pod), NOW)?;
+                self.state.apply(Event::Applied(pod))?;
                 let decision = self.decider.decide(&mut self.state, &Options::default(), NOW)?;
                 decided.push(cpu_time().saturating_sub(start));
                 self.carry_out(&decision)?;
@@ -171,7 +171,7 @@ impl Bench {
         let (start, cpu) = (Instant::now(), cpu_time());
         for node in nodes {
             let name = format!("node-{node}");
-            let found = self.decider.without_node(&mut self.state, &name, &Options::default(), NOW)?;
+            let found = self.decider.without_node(&mut self.state, &name, NOW)?;
             let Some(displaced) = found else { continue };
             (asked, moved, left) = (asked + 1, moved + displaced.moves().count(), left + displaced.left().count());
         }
@@ -199,8 +199,8 @@ impl Bench {
                 Patch::Bind { node: Arc::clone(&binding.node.key.name), annotations: binding.annotations.clone() };
             let write = self.state.assume(&binding.object, patch).ok_or("nothing to bind")?;
             let outcome = Outcome::Written { resource_version: Some("2".to_owned()), uid: None };
-            self.state.apply(Event::Settled { assumption: write.assumption, outcome }, NOW)?;
-            self.state.apply(Event::Applied(Object::Pod(seen)), NOW)?;
+            self.state.apply(Event::Settled { assumption: write.assumption, outcome })?;
+            self.state.apply(Event::Applied(Object::Pod(seen)))?;
             spent += cpu_time().saturating_sub(start);
         }
         Ok(spent)

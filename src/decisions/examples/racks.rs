@@ -64,14 +64,14 @@ fn state(n_pods: usize, n_racks: usize, are_there: bool, rule: &Value) -> Result
             Kind::NodePool if !are_there => vec![pool(n_racks)?],
             _ => Vec::new(),
         };
-        state.apply(Event::Relisted { kind, objects, resource_version: None }, NOW)?;
+        state.apply(Event::Relisted { kind, objects, resource_version: None })?;
     }
     let types = json!([{"name": "large", "resources": {"cpu": "4", "memory": "16Gi", "pods": "110"}, "offerings": [
         {"Price": 0.2, "Requirements": [
             {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["zone-0"]},
             {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}]}]}]);
     let catalogue = berth_catalogue::read(types.to_string().as_bytes(), "types.json")?;
-    state.apply(Event::Offered { catalogue: catalogue.into(), seen: None }, NOW)?;
+    state.apply(Event::Offered { catalogue: catalogue.into(), seen: None })?;
     Ok(state)
 }
 

@@ -24,13 +24,13 @@ fn main() -> Result<(), Failure> {
     let n_pods = arguments.next().transpose()?.unwrap_or(100_000);
     let n_rounds = arguments.next().transpose()?.unwrap_or(50);
     let mut state = filled(n_nodes, n_pods, DEPLOYMENTS)?;
-    state.apply(Event::Applied(pool()?), NOW)?;
+    state.apply(Event::Applied(pool()?))?;
     let types = json!([{"name": "large", "resources": {"cpu": "96", "memory": "384Gi", "pods": "250"}, "offerings": [
         {"Price": 4.0, "Requirements": [
             {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["zone-0"]},
             {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}]}]}]);
     let catalogue = berth_catalogue::read(types.to_string().as_bytes(), "types.json")?;
-    state.apply(Event::Offered { catalogue: catalogue.into(), seen: None }, NOW)?;
+    state.apply(Event::Offered { catalogue: catalogue.into(), seen: None })?;
     let mut bench = Bench { state, decider: Decider::new(), replica: None, n_rounds };
     bench.decide(false)?;
     println!("{n_nodes} nodes, {n_pods} pods; CPU time of {n_rounds}: p50, p99, max");
@@ -140,7 +140,7 @@ impl Bench {
             for round in 0..self.n_rounds {
                 let object = make(round)?;
                 let key = key_of(&object);
-                self.state.apply(Event::Applied(object), NOW)?;
+                self.state.apply(Event::Applied(object))?;
                 if is_elsewhere {
                     n_done += self.decide_elsewhere(launches, &mut spent)?;
                 } else {
@@ -165,8 +165,8 @@ impl Bench {
             let room = reservation_on(3_000 + round, Some(&node_name_of(round)))?;
             let pod = pod_with(&format!("after-{round}"), small)?;
             let keys = [key_of(&pod), key_of(&room)];
-            self.state.apply(Event::Applied(room), NOW)?;
-            self.state.apply(Event::Applied(pod), NOW)?;
+            self.state.apply(Event::Applied(room))?;
+            self.state.apply(Event::Applied(pod))?;
             let start = cpu_time();
             assert_eq!(self.decide(false)?, 1, "the pod is bound");
             spent.kept.push(cpu_time().saturating_sub(start));
@@ -189,7 +189,7 @@ impl Bench {
                         "labelSelector": {"matchLabels": {"app": format!("app-{deployment}")}}}]}});
                 let pod = pod_with(&format!("rule-{is_elsewhere}-{round}"), &spec)?;
                 let key = key_of(&pod);
-                self.state.apply(Event::Applied(pod), NOW)?;
+                self.state.apply(Event::Applied(pod))?;
                 let start = cpu_time();
                 if is_elsewhere {
                     let options = Options { launches: false, ..Options::default() };
@@ -219,7 +219,7 @@ impl Bench {
 
     fn delete(&mut self, objects: impl IntoIterator<Item = ObjectRef>) -> Result<(), Failure> {
         for object in objects {
-            self.state.apply(Event::Deleted { object, resource_version: None }, NOW)?;
+            self.state.apply(Event::Deleted { object, resource_version: None })?;
         }
         Ok(())
     }

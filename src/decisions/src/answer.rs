@@ -1,7 +1,7 @@
 //! A decision said in names and uids, as far as it is the same wherever it was made: objects, and launches.
 
 use berth_api::{Operator, Requirement, labels};
-use berth_model::{Cluster, MemberKind};
+use berth_model::{Cluster, MemberKind, Reservation};
 use berth_provisioning::{Claims, Solution};
 use berth_state::{Kind, ObjectRef, State};
 
@@ -32,6 +32,15 @@ impl Answer<'_> {
             (MemberKind::Pod, Some((namespace, name))) => self.reference(Kind::Pod, namespace, name),
             (MemberKind::Pod, None) => self.reference(Kind::Pod, "", name),
             (MemberKind::Reservation, _) => self.reference(Kind::Reservation, "", name),
+        }
+    }
+
+    /// A Reservation, or the pod that is one.
+    pub(crate) fn room(&self, known: &Reservation) -> ObjectRef {
+        let text = |sym| self.cluster.symbols.text(sym);
+        match known.pod_namespace {
+            Some(namespace) => self.reference(Kind::Pod, text(namespace), text(known.name)),
+            None => self.reference(Kind::Reservation, "", text(known.name)),
         }
     }
 
@@ -94,7 +103,7 @@ impl Answer<'_> {
         let instance_types: Vec<String> = claims.instance_types.iter().map(|&id| type_name(id)).collect();
         let mut requirements = terms::requirements(cluster, &claims.requirements);
         narrow_types(&mut requirements, &offering, &instance_types);
-        forget_unreachable_counts(&mut requirements);
+        forget_unreachable_counts(&mut requirements, offering.reservation_id.is_some());
         let members = |kind: MemberKind| {
             let shares = shares.iter().filter(move |share| assignment.kind(**share) == kind);
             let names = shares.flat_map(move |share| assignment.members(share.of_node(copy)));
@@ -125,11 +134,16 @@ impl Answer<'_> {
     }
 }
 
-/// minValues were counted before a slot was chosen: a NodeClaim whose values are fewer would be refused.
-fn forget_unreachable_counts(requirements: &mut [Requirement]) {
-    for requirement in requirements.iter_mut().filter(|known| known.operator == Operator::In) {
+/// minValues were counted before a slot was chosen, as Karpenter counts them: a NodeClaim whose values are fewer would be refused,
+/// and clouds that count what is left to a claim on a slot, as Karpenter's for AWS, would never launch it.
+fn forget_unreachable_counts(requirements: &mut [Requirement], is_on_slot: bool) {
+    for requirement in requirements {
         let n_values = i64::try_from(requirement.values.len()).unwrap_or(i64::MAX);
-        requirement.min_values = requirement.min_values.filter(|least| *least <= n_values);
+        let is_reachable = |least: &i64| match requirement.operator {
+            Operator::In => *least <= n_values,
+            _ => !is_on_slot,
+        };
+        requirement.min_values = requirement.min_values.filter(is_reachable);
     }
 }
 

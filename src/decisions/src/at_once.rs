@@ -47,7 +47,7 @@ impl Decider {
         if !state.is_converted(now) {
             return Ok(not_now);
         }
-        let Some(tracked) = state.tracked(now) else { return Ok(not_now) };
+        let tracked = state.tracked(now);
         let Some((existing, is_all)) = self.bind_at_once(tracked, options, asked) else {
             return Ok(AtOnce { is_stale: self.is_stale, ..AtOnce::default() });
         };
@@ -58,16 +58,13 @@ impl Decider {
     /// Brings what is kept up to date, making it anew where that is needed.
     pub fn refresh(&mut self, state: &mut State, now: Time) {
         self.leave_before_conversion(state, now);
-        if let Some(tracked) = state.tracked(now) {
-            let kept = self.kept_of(tracked);
-            self.kept = Some(kept);
-        }
+        self.kept = Some(self.kept_of(state.tracked(now)));
     }
 
     /// What is kept of a state is kept of a copy of it from now on ([`State::converted`]).
     pub(crate) fn follow_copy(&mut self, copy: &mut State, now: Time) {
-        if let (Some(kept), Some(tracked)) = (&mut self.kept, copy.tracked(now)) {
-            kept.conversion = tracked.conversion.clone();
+        if let Some(kept) = &mut self.kept {
+            kept.conversion = copy.tracked(now).conversion.clone();
         }
     }
 

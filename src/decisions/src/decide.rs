@@ -188,8 +188,7 @@ impl Answer<'_> {
             Comes::Now => {}
         }
         let draws_from = placement.draws_from.and_then(|id| self.cluster.reservation(id));
-        let draws_from =
-            draws_from.map(|known| self.member(MemberKind::Reservation, self.cluster.symbols.text(known.name)));
+        let draws_from = draws_from.map(|known| self.room(known));
         let own = crate::annotations(&placement.assigned, self.cluster);
         let own = own
             .map_err(|error| DecideError::Annotations { object: object.clone(), message: error.to_string().into() })?;

@@ -73,7 +73,7 @@ impl Decider {
     pub fn decide(&mut self, state: &mut State, options: &Options, now: Time) -> Result<Decision, DecideError> {
         expect_synced(state)?;
         self.leave_before_conversion(state, now);
-        let found = state.tracked(now).and_then(|tracked| self.bind(tracked, options));
+        let found = self.bind(state.tracked(now), options);
         if let Some((existing, rest)) = found {
             let launching = self.kept.as_ref().map(|kept| &kept.launching);
             let planned = match launching {
@@ -89,9 +89,7 @@ impl Decider {
         }
         self.n_whole += 1;
         let tracked = state.tracked(now);
-        let is_current = |kept: &&Kept| {
-            tracked.is_some_and(|now| kept.conversion == *now.conversion && kept.n_changes == now.n_changes())
-        };
+        let is_current = |kept: &&Kept| kept.conversion == *tracked.conversion && kept.n_changes == tracked.n_changes();
         let launching = self.kept.as_ref().filter(is_current).map(|kept| kept.launching.clone());
         decide_with(state, options, launching.as_ref(), now)
     }
@@ -182,12 +180,11 @@ impl Decider {
         &mut self,
         state: &'s mut State,
         node: &str,
-        _options: &Options,
         now: Time,
     ) -> Result<Option<Displaced<'s>>, DecideError> {
         expect_synced(state)?;
         self.leave_before_conversion(state, now);
-        let Some(tracked) = state.tracked(now) else { return Ok(None) };
+        let tracked = state.tracked(now);
         let Some(node) = tracked.position_of(node) else { return Ok(None) };
         let cluster = tracked.cluster;
         let kept = self.kept_of(tracked);

@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use berth_model::{BoundPod, Cluster, MemberKind, MemberRun, PendingRow, PodStage, Resources, RowId, Sym};
+use berth_model::{
+    BoundPod, Cluster, KeyedMap, KeyedSet, MemberKind, MemberRun, PendingRow, PodStage, Resources, RowId, Sym,
+};
 use berth_scheduling::Placement;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 use crate::options::{ExpectedDrawers, ExpectedNodes};
 use crate::rest::{FreeRooms, Rest};
@@ -16,11 +18,11 @@ pub(crate) struct ExpectedRows {
     /// By row: how many are expected on a node, by index.
     counts: BTreeMap<RowId, BTreeMap<usize, u32>>,
     /// The row of each pod or Reservation that may come to such a node, if it was asked for.
-    row_of: FxHashMap<Box<str>, RowId>,
+    row_of: KeyedMap<Box<str>, RowId>,
     /// By row: the nodes of Reservations that are not up yet, one for each pod that is to draw from them.
     drawers: BTreeMap<RowId, Vec<usize>>,
     /// By row: the names of those who are expected somewhere.
-    own: BTreeMap<RowId, FxHashSet<Arc<str>>>,
+    own: BTreeMap<RowId, BTreeSet<Arc<str>>>,
 }
 
 // === impl ExpectedRows ===
@@ -39,8 +41,8 @@ impl ExpectedRows {
                 }
             }
         }
-        let all: FxHashSet<&str> =
-            names.values().chain(drawers.values()).flat_map(|names| names.iter()).map(|name| &**name).collect();
+        let mut all: KeyedSet<&str> = cluster.keyed_set();
+        all.extend(names.values().chain(drawers.values()).flat_map(|names| names.iter()).map(|name| &**name));
         let mut name = String::new();
         for id in rows.counts.keys().chain(rows.drawers.keys()) {
             let Some(row) = cluster.row(*id) else { continue };
@@ -67,13 +69,13 @@ impl ExpectedRows {
     }
 
     fn on(cluster: &Cluster, names: &ExpectedNodes, counts: impl Fn(usize) -> bool) -> Self {
-        let mut rows = ExpectedRows::default();
+        let mut rows = ExpectedRows { row_of: cluster.keyed_map(), ..ExpectedRows::default() };
         if names.is_empty() {
             return rows;
         }
         let by_name = names.iter().filter_map(|(node, pods)| Some((cluster.symbols.get(node)?, pods)));
         let by_name: FxHashMap<Sym, &Arc<BTreeSet<Box<str>>>> = by_name.collect();
-        let mut node_of: FxHashMap<&str, usize> = FxHashMap::default();
+        let mut node_of: KeyedMap<&str, usize> = cluster.keyed_map();
         for (at, node) in cluster.nodes.iter().enumerate() {
             if let Some(pods) = by_name.get(&node.name).filter(|_| counts(at)) {
                 node_of.extend(pods.iter().map(|pod| (&**pod, at)));
@@ -180,7 +182,8 @@ impl ExpectedRows {
             return None;
         }
         let mut nodes: BTreeSet<usize> = self.counts.values().flat_map(BTreeMap::keys).copied().collect();
-        let came: FxHashMap<&str, usize> = placed.iter().map(|placement| (&*placement.name, placement.node)).collect();
+        let mut came: KeyedMap<&str, usize> = cluster.keyed_map();
+        came.extend(placed.iter().map(|placement| (&*placement.name, placement.node)));
         let mut free: BTreeMap<usize, Resources> = BTreeMap::new();
         let mut left: BTreeMap<RowId, Vec<(&MemberRun, Box<str>)>> = BTreeMap::new();
         for (id, row) in cluster.rows() {
@@ -199,7 +202,8 @@ impl ExpectedRows {
             }
         }
         let (mut settled, mut rest) = (Vec::new(), Rest::default());
-        let own: FxHashSet<&str> = names.values().flat_map(|names| names.iter()).map(|name| &**name).collect();
+        let mut own: KeyedSet<&str> = cluster.keyed_set();
+        own.extend(names.values().flat_map(|names| names.iter()).map(|name| &**name));
         for (id, mut left) in left {
             let of_row = self.counts.remove(&id);
             // As where the whole is decided, here as below: rows of which nobody is expected on a node that is known stay in
@@ -269,8 +273,9 @@ fn nodes_of_drawers(
         return by_row;
     }
     let rows = cluster.pending.iter().filter(|row| row.kind == MemberKind::Reservation);
-    let pending: FxHashSet<&str> = rows.flat_map(|row| &row.members).map(|run| &*run.name).collect();
-    let mut node_of: FxHashMap<&str, usize> = FxHashMap::default();
+    let mut pending: KeyedSet<&str> = cluster.keyed_set();
+    pending.extend(rows.flat_map(|row| &row.members).map(|run| &*run.name));
+    let mut node_of: KeyedMap<&str, usize> = cluster.keyed_map();
     for (at, node) in cluster.nodes.iter().enumerate() {
         let expected = names.get(cluster.symbols.text(node.name)).into_iter().flat_map(|names| names.iter());
         for reservation in expected.filter(|name| pending.contains(&***name)) {

@@ -65,7 +65,7 @@ impl KeptForMoves {
         let (nodes, symbols) = (&answer.cluster.nodes, &answer.cluster.symbols);
         let there = nodes.iter().enumerate().filter(|(_, node)| !node.is_coming_up);
         let there: FxHashMap<Sym, usize> = there.map(|(at, node)| (node.name, at)).collect();
-        let moving: FxHashMap<(&str, &str), usize> = decision
+        let moving: BTreeMap<(&str, &str), usize> = decision
             .moves
             .iter()
             .filter_map(|moves| {

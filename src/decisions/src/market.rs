@@ -3,10 +3,9 @@
 
 use std::cell::OnceCell;
 
-use berth_model::{ClassId, Cluster, MemberKind, Money, Phase, Resources, Universe};
+use berth_model::{ClassId, Cluster, KeyedMap, MemberKind, Money, Phase, Resources, Universe};
 use berth_provisioning::{Floor, Launching, NewNodes, Trials};
 use berth_scheduling::{Counted, Scheduler};
-use rustc_hash::FxHashMap;
 
 use crate::beside;
 use crate::options::Options;
@@ -244,11 +243,11 @@ impl<'a> Market<'a> {
 /// Whether anybody waits for whom no node was launched, and what is left on nodes that come up beside those who are expected
 /// there.
 fn settled(cluster: &Cluster, options: &Options) -> (bool, Vec<Resources>) {
-    let mut of_pod: FxHashMap<&str, &str> = FxHashMap::default();
+    let mut of_pod: KeyedMap<&str, &str> = cluster.keyed_map();
     for (node, pods) in &options.expected {
         of_pod.extend(pods.iter().map(|pod| (&**pod, &**node)));
     }
-    let mut taken: FxHashMap<&str, Resources> = FxHashMap::default();
+    let mut taken: KeyedMap<&str, Resources> = cluster.keyed_map();
     let (mut waits, mut name) = (false, String::new());
     for row in &cluster.pending {
         let requests = cluster.spec(row.spec).map(|spec| &spec.requests);

@@ -94,7 +94,7 @@ impl Decider {
             let tally = Tally { unknown: questions.len(), ..Tally::default() };
             (vec![Outlook::Unknown; questions.len()], tally)
         };
-        let Some(tracked) = state.tracked(now) else { return Ok(unknown()) };
+        let tracked = state.tracked(now);
         let cluster = tracked.cluster;
         let kept = self.kept_of(tracked);
         let Kept { classes, scheduler, .. } = kept;
@@ -192,7 +192,7 @@ impl Decider {
         now: Time,
     ) -> Result<Vec<Money>, DecideError> {
         expect_synced(state)?;
-        let Some(tracked) = state.tracked(now) else { return Ok(vec![Money::ZERO; nodes.len()]) };
+        let tracked = state.tracked(now);
         let cluster = tracked.cluster;
         let kept = self.kept_of(tracked);
         let names: FxHashMap<berth_model::Sym, &berth_model::Node> =

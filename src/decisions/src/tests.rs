@@ -4,6 +4,7 @@ use std::sync::Arc;
 use berth_api::{NodePool, Operator};
 use berth_state::{Event, Key, Kind, Object, ObjectRef, State, Time};
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::storage::v1::StorageClass;
 use serde_json::{Value, json};
 
 use super::*;
@@ -58,7 +59,7 @@ fn state_of(objects: &[Object]) -> State {
     let mut state = State::new(berth_state::Options::default());
     for &kind in Kind::ALL {
         let objects = objects.iter().filter(|object| object.kind() == kind).cloned().collect();
-        state.apply(Event::Relisted { kind, objects, resource_version: None }, NOW).unwrap();
+        state.apply(Event::Relisted { kind, objects, resource_version: None }).unwrap();
     }
     let types = json!([{"name": "m5.large", "resources": {"cpu": "2", "memory": "8Gi"}, "offerings": [
         {"Price": 0.1, "Requirements": [
@@ -67,7 +68,7 @@ fn state_of(objects: &[Object]) -> State {
             {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["reserved"]},
             {"key": "berth.sh/capacity-reservation-id", "operator": "In", "values": ["cr-1"]}]}]}]);
     let catalogue = berth_catalogue::read(types.to_string().as_bytes(), "types.json").unwrap();
-    state.apply(Event::Offered { catalogue: catalogue.into(), seen: None }, NOW).unwrap();
+    state.apply(Event::Offered { catalogue: catalogue.into(), seen: None }).unwrap();
     state
 }
 
@@ -98,7 +99,7 @@ fn a_launch_that_is_for_nobody_holds_while_its_node_pool_is_as_it_was() {
     let mut pool = serde_json::to_value(&*pool).unwrap();
     merge(&mut pool, more);
     let pool = Object::from(typed::<NodePool>(pool));
-    state.apply(Event::Applied(pool), NOW).unwrap();
+    state.apply(Event::Applied(pool)).unwrap();
     assert!(!replica.since(&mut state, NOW).hold_launches(&launches), "it may be launched otherwise now");
 }
 
@@ -207,6 +208,35 @@ fn who_fits_is_bound_by_uid_and_launches_take_the_rest_slots_first() {
     assert!(!decision.refusals[0].reasons.is_empty());
 }
 
+/// As in Karpenter, whose provider for AWS counts again at the launch, and then never launches such a claim.
+#[test]
+fn min_values_count_what_there_is_before_a_slot_is_chosen_and_bind_no_claim_on_it() {
+    let of_capacity =
+        |capacity: &str| json!({"key": "karpenter.sh/capacity-type", "operator": "In", "values": [capacity]});
+    let paid = json!({"Price": 0.1, "Requirements": [of_capacity("on-demand")]});
+    let slot = json!({"Price": 0.1, "Available": 1, "Requirements": [of_capacity("reserved"),
+        {"key": "berth.sh/capacity-reservation-id", "operator": "In", "values": ["cr-1"]}]});
+    let of_arch = |arch: &str, offerings: Value| json!({"name": arch, "architecture": arch, "resources": {"cpu": "2", "memory": "8Gi"}, "offerings": offerings});
+    let types = json!([of_arch("amd64", json!([paid, slot])), of_arch("arm64", json!([paid]))]);
+    let counted = |least: u32| {
+        let requirements: Vec<Value> = ["node.kubernetes.io/instance-type", "kubernetes.io/arch"]
+            .map(|key| json!({"key": key, "operator": "Exists", "minValues": least}))
+            .into();
+        let pool = Object::from(typed::<NodePool>(json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool",
+            "metadata": {"name": "pool", "uid": "uid-pool"}, "spec": {"template": {"spec": {
+                "nodeClassRef": {"group": "berth.sh", "kind": "FakeNodeClass", "name": "x"}, "requirements": requirements}}}})));
+        let mut state = state_of(&[pool, mk_pod("a", "1", json!({})), mk_pod("b", "1500m", json!({}))]);
+        let catalogue = berth_catalogue::read(types.to_string().as_bytes(), "types.json").unwrap();
+        state.apply(Event::Offered { catalogue: catalogue.into(), seen: None }).unwrap();
+        let launches = decide(&mut state, &full(), NOW).unwrap().launches;
+        let least =
+            |launch: &Launch| launch.requirements.iter().filter_map(|known| known.min_values).collect::<Vec<_>>();
+        launches.iter().map(|known| (known.offering.reservation_id.is_some(), least(known))).collect::<BTreeSet<_>>()
+    };
+    assert_eq!(counted(2), [(true, vec![]), (false, vec![2, 2])].into());
+    assert_eq!(counted(3), [].into(), "not even before a slot is chosen");
+}
+
 #[test]
 fn without_launches_only_nodes_that_are_up_are_asked() {
     let mut state =
@@ -215,6 +245,50 @@ fn without_launches_only_nodes_that_are_up_are_asked() {
     assert_eq!(decision.bindings.len(), 1);
     assert_eq!(decision.bindings[0].object, pod_ref("a"), "ties go by name");
     assert!(decision.launches.is_empty() && decision.refusals.is_empty());
+}
+
+/// The regression: another node was chosen, or launched, while the volume was being made for the first one.
+#[test]
+fn a_pod_whose_volume_is_being_made_for_a_node_waits_for_that_node() {
+    let class =
+        json!({"metadata": {"name": "disks"}, "provisioner": "csi", "volumeBindingMode": "WaitForFirstConsumer"});
+    let claim = json!({"metadata": {"name": "data", "namespace": "default", "uid": "uid-data",
+        "annotations": {"volume.kubernetes.io/selected-node": "n"}}, "status": {"phase": "Pending"},
+        "spec": {"storageClassName": "disks", "accessModes": ["ReadWriteOnce"]}});
+    let uses = json!({"spec": {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}});
+    let others = [
+        mk_node("larger", "8", &json!({})),
+        mk_pool(),
+        mk_pod("a", "1", uses),
+        Object::from(typed::<StorageClass>(class)),
+        Object::from(typed::<PersistentVolumeClaim>(claim)),
+    ];
+    let with = |cpu: Option<&str>| {
+        let node = cpu.map(|cpu| mk_node("n", cpu, &json!({})));
+        let objects: Vec<Object> = node.into_iter().chain(others.clone()).collect();
+        decide(&mut state_of(&objects), &full(), NOW).unwrap()
+    };
+    assert_eq!(with(Some("1")).bindings[0].node, node_ref("n"));
+    let full = with(Some("500m"));
+    assert!(full.bindings.is_empty() && full.launches.is_empty());
+    let why =
+        full.refusals[0].reasons.iter().any(|reason| reason.0.contains("didn't find available persistent volumes"));
+    assert!(why, "{:?}", full.refusals[0].reasons);
+    assert_eq!(with(None).bindings[0].node, node_ref("larger"), "a provisioner gives up a node that is gone");
+}
+
+#[test]
+fn who_draws_from_a_pod_that_is_a_reservation_names_it_by_uid() {
+    let owners = json!([{"labelSelector": {"matchLabels": {"app": "web"}}}]).to_string();
+    let mode = json!({"metadata": {"labels": {"scheduling.koordinator.sh/operating-mode": "Reservation"},
+            "annotations": {"scheduling.koordinator.sh/reservation-owners": owners}}, "spec": {"nodeName": "n"},
+        "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}});
+    let web = json!({"metadata": {"labels": {"app": "web"}}});
+    let mut state = state_of(&[mk_node("n", "1", &json!({})), mk_pod("room", "1", mode), mk_pod("a", "1", web)]);
+    let binding = decide(&mut state, &full(), NOW).unwrap().bindings.remove(0);
+    assert_eq!((binding.object, binding.draws_from), (pod_ref("a"), Some(pod_ref("room"))));
+    let allocated = &binding.annotations["scheduling.koordinator.sh/reservation-allocated"];
+    assert_eq!(typed::<Value>(serde_json::from_str(allocated).unwrap()), json!({"name": "room", "uid": "uid-room"}));
 }
 
 #[test]
@@ -464,7 +538,7 @@ fn a_node_that_would_go_is_told_as_by_a_fork_that_removes_it() {
     let mut decider = Decider::new();
     for round in 0..2 {
         for node in ["n0", "n1", "n2", "n3"] {
-            let found = decider.without_node(&mut state, node, &Options::default(), NOW).unwrap().unwrap();
+            let found = decider.without_node(&mut state, node, NOW).unwrap().unwrap();
             let stays: Vec<ObjectRef> = found.left().map(|pod| found.pod_ref(pod)).collect();
             assert!(!found.moves().any(|(pod, to)| to == node || pod.name == "agent"));
             let left: Vec<ObjectRef> = {
@@ -478,13 +552,13 @@ fn a_node_that_would_go_is_told_as_by_a_fork_that_removes_it() {
         }
     }
     let left_of = |decider: &mut Decider, state: &mut State, node: &str| {
-        let found = decider.without_node(state, node, &Options::default(), NOW).unwrap().unwrap();
+        let found = decider.without_node(state, node, NOW).unwrap().unwrap();
         found.left().map(|pod| found.pod_ref(pod)).collect::<Vec<_>>()
     };
     assert_eq!(left_of(&mut decider, &mut state, "n2"), [pod_ref("big-0")]);
     assert_eq!(left_of(&mut decider, &mut state, "n0"), []);
     // One that stands alone is no matter of room alone.
-    state.apply(Event::Applied(mk_pod("alone", "100m", json!({"spec": {"nodeName": "n0"}}))), NOW).unwrap();
-    assert!(decider.without_node(&mut state, "n0", &Options::default(), NOW).unwrap().is_none());
-    assert!(decider.without_node(&mut state, "n9", &Options::default(), NOW).unwrap().is_none());
+    state.apply(Event::Applied(mk_pod("alone", "100m", json!({"spec": {"nodeName": "n0"}})))).unwrap();
+    assert!(decider.without_node(&mut state, "n0", NOW).unwrap().is_none());
+    assert!(decider.without_node(&mut state, "n9", NOW).unwrap().is_none());
 }

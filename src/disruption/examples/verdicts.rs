@@ -147,7 +147,7 @@ fn filled(n_nodes: usize, n_pods: usize, load: Option<usize>) -> Result<State, F
     }
     println!("{n_placed} pods are on nodes");
     let catalogue = berth_catalogue::read(catalogue().to_string().as_bytes(), "types.json")?;
-    state.apply(Event::Offered { catalogue: catalogue.into(), seen: None }, NOW)?;
+    state.apply(Event::Offered { catalogue: catalogue.into(), seen: None })?;
     Ok(state)
 }
 

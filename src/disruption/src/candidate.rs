@@ -15,7 +15,7 @@ use crate::pods::{self, DisruptionCost, Protection};
 use crate::prices::{Price, Prices};
 use crate::reason::{Cause, Reason, reason};
 use crate::rooms;
-use crate::slot_users::{SlotKind, slot_kind};
+use crate::slot_kind::{SlotKind, slot_kind};
 
 /// On a NodePool, `true`: its empty nodes on capacity reservations stay, as removing them saves no rent.
 pub const KEEP_EMPTY_RESERVED: &str = "berth.sh/keep-empty-reserved-nodes";
@@ -23,6 +23,9 @@ pub const KEEP_EMPTY_RESERVED: &str = "berth.sh/keep-empty-reserved-nodes";
 /// On a NodePool, `true`: its drifted nodes on capacity reservations whose pods find no other place go before what replaces
 /// them is there, and that takes their slots.
 pub const REPLACE_IN_SLOT: &str = "berth.sh/replace-drifted-in-slot";
+
+/// A pod that nobody makes again is drained with a node that must go, and is no reason to save by.
+const NO_CONTROLLER: &str = "pod has no controller that would make another in its place";
 
 /// In what-ifs, the taint of nodes that another command is about to decide about: no pod comes, and theirs stay.
 pub(crate) const UNDECIDED: &str = "berth.sh/undecided";
@@ -47,7 +50,10 @@ pub(crate) struct Candidate {
     pub(crate) is_ready: bool,
     /// `None` where the catalogue does not have its offering.
     pub(crate) price: Option<Price>,
+    /// What it costs to disrupt it, the less the sooner it expires: nodes are ranked by it, and it has a price.
     pub(crate) cost: DisruptionCost,
+    /// The same at the start of its lifetime.
+    pub(crate) full_cost: DisruptionCost,
     /// Of the pods that move, how many are worth something where they are.
     pub(crate) n_evictions: usize,
     pub(crate) is_empty: bool,
@@ -162,7 +168,8 @@ impl<'a> Facts<'a> {
             let key = Key::new(Kind::NodeClaim, "", claim.metadata.name.as_deref()?);
             Some(key.with_uid(claim.metadata.uid.as_deref()))
         });
-        let cost = DisruptionCost::of_node(moved.iter().copied());
+        let full_cost = DisruptionCost::of_node(moved.iter().copied());
+        let expires = self.claim.and_then(expiry);
         let price = prices.of_labels(node_labels);
         let mut blocked = self.blocked();
         let by_pods = self.blocked_by_pods(limits);
@@ -184,12 +191,13 @@ impl<'a> Facts<'a> {
             is_initialized: self.is_initialized(),
             is_ready: self.is_ready(),
             price,
-            cost,
+            cost: of_lifetime(full_cost, expires, self.now),
+            full_cost,
             n_evictions: moved.len(),
             // Pods that cost nothing to move do not count, as in Karpenter.
-            is_empty: self.rooms.is_empty() && cost == DisruptionCost::ONE,
+            is_empty: self.rooms.is_empty() && full_cost == DisruptionCost::ONE,
             drift: self.pool.and_then(|pool| drift(self.claim, node_labels, pool, self.with_reserved)),
-            expires: self.claim.and_then(expiry),
+            expires,
             is_static: self.pool.is_some_and(|pool| pool.spec.is_static()),
             held: self.rooms.iter().map(|room| reference(Kind::Reservation, &room.metadata)).collect(),
             created: self.node.created(),
@@ -350,8 +358,21 @@ impl<'a> Facts<'a> {
                 label(labels::CAPACITY_TYPE)
             )));
         }
+        let count = self.pods.iter().filter(|pod| pods::is_moved(pod) && pod.controller().is_none()).count();
+        if count > 0 {
+            reasons.push(Reason { reason: NO_CONTROLLER.to_owned(), count, cause: Cause::Other });
+        }
         reasons
     }
+}
+
+/// The part of a cost that counts at that time, by when its node expires and how long it lives; all of it where that has no end.
+pub(crate) fn of_lifetime(
+    cost: DisruptionCost,
+    expires: Option<(Timestamp, SignedDuration)>,
+    now: Timestamp,
+) -> DisruptionCost {
+    expires.map_or(cost, |(expires, lifetime)| cost.over(expires.duration_since(now), lifetime))
 }
 
 /// When a NodeClaim will be older than its `expireAfter`, and how long that is.

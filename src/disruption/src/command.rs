@@ -55,7 +55,7 @@ pub struct Command {
     pub node_savings: Money,
     /// How many pods are evicted.
     pub evictions: usize,
-    /// What that costs, as Karpenter counts it.
+    /// What that costs, as Karpenter counts it; of each node the part that is left of its lifetime.
     pub cost: DisruptionCost,
     /// In which round budgets let it begin; 0 is now.
     pub batch: usize,

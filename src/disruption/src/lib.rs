@@ -35,6 +35,7 @@ mod replicas;
 mod rooms;
 mod search;
 mod simulate;
+mod slot_kind;
 mod slot_users;
 mod survey;
 #[cfg(test)]
@@ -79,8 +80,8 @@ pub struct Options {
     pub decisions: berth_decisions::Options,
     /// How consolidation chooses nodes.
     pub methods: Methods,
-    /// Dollars an hour that a removal must save for each unit of disruption (a pod of priority 0) to be worth it. Zero, the
-    /// default, moves pods for any saving.
+    /// Dollars an hour that a removal must save for each unit of disruption (a pod of priority 0) to be worth it, and
+    /// less the sooner the node expires. Zero, the default, moves pods for any saving.
     pub eviction_price: Money,
     /// Whether to prove what any consolidation leaves at least.
     pub bound: bool,

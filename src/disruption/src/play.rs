@@ -23,7 +23,7 @@ pub(crate) struct Played {
     places: Places,
     /// The nodes that are not as they were, by name: they themselves, or what is on them.
     changed: BTreeSet<String>,
-    /// Reservations of which a slot was taken.
+    /// Finite supplies of which an instance was taken.
     slots: Vec<String>,
     /// Reservations of which a slot counts as free that a command's node leaves.
     freed: Vec<String>,
@@ -77,15 +77,16 @@ impl Played {
         self.places.push((binding.object.key.clone(), binding.node.key.name.to_string()));
     }
 
-    /// Nodes are there that were launched; whether each has the slot that it was planned on.
-    fn create(&mut self, state: &mut State, launches: &[(String, &Launch)], nodes: Vec<Object>, now: Time) -> bool {
-        for id in launches.iter().filter_map(|(_, launch)| launch.offering.reservation_id.as_ref()) {
-            if !state.take_slot(id, now) {
+    /// Nodes are there that were launched; whether each has the slot that it was planned on, or another instance of which there
+    /// are only so many.
+    fn create(&mut self, state: &mut State, launched: Launched, now: Time) -> bool {
+        for id in launched.supplies {
+            if !state.take_slot(&id, now) {
                 return false;
             }
-            self.slots.push(id.clone());
+            self.slots.push(id);
         }
-        for node in nodes {
+        for node in launched.nodes {
             if let Some(reference) = node.reference() {
                 self.assume(state, &reference, Patch::Create(node));
             }
@@ -114,17 +115,35 @@ impl Played {
     }
 }
 
-/// The nodes that launches become, as things are.
-fn nodes_of(state: &mut State, launches: &[(String, &Launch)], now: Time) -> Vec<Object> {
-    let cluster = state.cluster(now);
-    launches.iter().map(|(name, launch)| Object::from(node_of(cluster, name, launch))).collect()
+/// What launches become.
+struct Launched {
+    nodes: Vec<Object>,
+    /// The finite supplies that they draw from, once for each instance.
+    supplies: Vec<String>,
+}
+
+impl Launched {
+    /// As things are.
+    fn of(state: &mut State, launches: &[(String, &Launch)], now: Time) -> Self {
+        let cluster = state.cluster(now);
+        let nodes = launches.iter().map(|(name, launch)| Object::from(node_of(cluster, name, launch)));
+        let supplies = launches.iter().filter_map(|(_, launch)| supply_of(cluster, launch));
+        Launched { nodes: nodes.collect(), supplies: supplies.collect() }
+    }
+}
+
+/// The finite supply that a launch draws from, if there is one.
+fn supply_of(cluster: &Cluster, launch: &Launch) -> Option<String> {
+    let offering = type_of(cluster, launch).and_then(|of_type| offering_of(cluster, of_type, launch));
+    let slots = offering.and_then(|offering| cluster.slots.get(offering.slots?.0 as usize));
+    slots.map(|slots| cluster.symbols.text(slots.id).to_owned()).or_else(|| launch.offering.reservation_id.clone())
 }
 
 /// Launches nodes. `None`, and nothing is changed, where one finds no slot.
 pub(crate) fn stand_up(state: &mut State, launches: &[(String, &Launch)], now: Time) -> Option<Played> {
     let mut played = Played::default();
-    let nodes = nodes_of(state, launches, now);
-    if played.create(state, launches, nodes, now) {
+    let result = Launched::of(state, launches, now);
+    if played.create(state, result, now) {
         return Some(played);
     }
     played.undo(state);
@@ -140,7 +159,7 @@ pub(crate) fn play(
     now: Time,
 ) -> Result<Option<Played>, DecideError> {
     let mut played = Played::default();
-    let nodes = nodes_of(state, launches, now);
+    let result = Launched::of(state, launches, now);
     // By name: one that moved before is made anew, and has no uid yet.
     let mut moved: BTreeSet<Key> = BTreeSet::new();
     for room in gone.iter().flat_map(|candidate| &candidate.held) {
@@ -166,7 +185,7 @@ pub(crate) fn play(
         played.assume(state, &candidate.node, Patch::Remove);
     }
     // What a removed node frees is not given back: it is free only when the cloud's count says so.
-    if !played.create(state, launches, nodes, now) {
+    if !played.create(state, result, now) {
         // A command that was found beside this one took a slot.
         played.undo(state);
         return Ok(None);
@@ -250,15 +269,22 @@ fn type_of<'c>(cluster: &'c Cluster, launch: &Launch) -> Option<&'c InstanceType
     named().find(|of_type| of_type.node_class == class).or_else(|| named().next())
 }
 
+/// Where the catalogue has several alike, one of which more can be had.
 fn offering_of<'c>(cluster: &Cluster, of_type: &'c InstanceType, launch: &Launch) -> Option<&'c Offering> {
-    of_type.offerings.iter().find(|offering| {
+    let is_it = |offering: &&Offering| {
         let zone = offering.zone.map(|zone| cluster.symbols.text(zone));
         let slots = offering.slots.and_then(|slots| cluster.slots.get(slots.0 as usize));
         let id = slots.filter(|slots| slots.is_reservation).map(|slots| cluster.symbols.text(slots.id));
         offering.capacity_type.name() == launch.offering.capacity_type
             && zone == launch.offering.zone.as_deref()
             && id == launch.offering.reservation_id.as_deref()
-    })
+    };
+    let has_more = |offering: &&Offering| {
+        let slots = offering.slots.map(|slots| cluster.slots.get(slots.0 as usize).is_some_and(|slots| slots.free > 0));
+        slots.unwrap_or(true)
+    };
+    let alike = || of_type.offerings.iter().filter(is_it);
+    alike().find(has_more).or_else(|| alike().next())
 }
 
 /// A name that no node has.

@@ -53,14 +53,29 @@ impl DisruptionCost {
         DisruptionCost(cost.clamp(-10 * ONE, 10 * ONE))
     }
 
-    /// What is left of it without these pods that move.
-    pub(crate) fn without<'p>(self, pods: impl Iterator<Item = &'p PodRecord>) -> Self {
-        DisruptionCost(pods.map(|pod| Self::of(pod).0.max(0)).fold(self.0, i64::saturating_sub))
+    /// Of a pod that moves: it never makes its node cheaper.
+    pub(crate) fn of_move(pod: &PodRecord) -> Self {
+        DisruptionCost(Self::of(pod).0.max(0))
+    }
+
+    /// What is left of it without these.
+    pub(crate) fn without(self, others: impl Iterator<Item = Self>) -> Self {
+        DisruptionCost(others.map(|cost| cost.0).fold(self.0, i64::saturating_sub).max(0))
+    }
+
+    /// The part of it that counts where so much is left of a lifetime, as Karpenter's `LifetimeRemaining`: the pods of a node that
+    /// expires soon are evicted soon in any case. At least a part of 2⁻²⁷, so that something is always disrupted.
+    pub(crate) fn over(self, left: SignedDuration, lifetime: SignedDuration) -> Self {
+        let lifetime = lifetime.as_nanos().max(1);
+        let left = left.as_nanos().clamp(0, lifetime);
+        // No more than what it is of.
+        let part = i64::try_from(i128::from(self.0).saturating_mul(left) / lifetime).unwrap_or(self.0);
+        DisruptionCost(part.max(1))
     }
 
     /// Of a node with these pods that move: 1, and what each of them costs above 0.
     pub(crate) fn of_node<'p>(pods: impl Iterator<Item = &'p PodRecord>) -> Self {
-        DisruptionCost(pods.map(|pod| Self::of(pod).0.max(0)).fold(ONE, i64::saturating_add))
+        DisruptionCost(pods.map(|pod| Self::of_move(pod).0).fold(ONE, i64::saturating_add))
     }
 }
 
@@ -171,6 +186,18 @@ mod tests {
         let pods = [pod(&json!({}), 0), pod(&json!({}), 1 << 25), pod(&annotated(DELETION_COST, "-2147483647"), 0)];
         assert!((DisruptionCost::of_node(pods.iter()).in_pods() - 4.0).abs() < 1e-12);
         assert_eq!(DisruptionCost::of_node(std::iter::empty()), DisruptionCost::ONE);
+    }
+
+    // Karpenter's LifetimeRemaining, from 0 to 1.
+    #[rstest]
+    #[case::new(10, 3.0)]
+    #[case::half_way(5, 1.5)]
+    #[case::over(-1, 1.0 / 134_217_728.0)]
+    #[case::by_another_clock(11, 3.0)]
+    fn a_node_that_expires_soon_costs_less_to_disrupt(#[case] hours: i64, #[case] expected: f64) {
+        let whole = DisruptionCost::of_node([pod(&json!({}), 0), pod(&json!({}), 0)].iter());
+        let cost = whole.over(SignedDuration::from_hours(hours), SignedDuration::from_hours(10)).in_pods();
+        assert!((cost - expected).abs() < 1e-12, "{cost}");
     }
 
     #[rstest]

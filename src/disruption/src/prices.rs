@@ -56,7 +56,7 @@ impl Prices {
         let mut prices = Prices { instance_types: cluster.instance_types.clone(), ..Prices::default() };
         for (at, of_type) in cluster.instance_types.iter().enumerate() {
             prices.by_name.entry(cluster.symbols.shared(of_type.name)).or_default().push(at);
-            for zone in of_type.offerings.iter().filter_map(|offering| offering.zone) {
+            for zone in of_type.known_offerings().filter_map(|offering| offering.zone) {
                 if prices.zones.iter().all(|(_, known)| *known != zone) {
                     prices.zones.push((cluster.symbols.shared(zone), zone));
                 }
@@ -91,16 +91,21 @@ impl Prices {
         Price { marginal: offering.price, list: list.unwrap_or(offering.price) }
     }
 
-    /// The least that an instance type costs for paid, with this capacity type, anywhere.
+    /// The least that an instance type costs for paid, with this capacity type, anywhere where it can be had.
     pub(crate) fn paid(&self, instance_type: &str, capacity_type: &str) -> Option<Money> {
-        let offerings = self.offerings(instance_type);
+        let offerings = self.types(instance_type).flat_map(|of_type| &of_type.offerings);
         let of = offerings.filter(|offering| offering.capacity_type.name() == capacity_type);
         of.map(|offering| offering.price).min()
     }
 
-    fn offerings(&self, instance_type: &str) -> impl Iterator<Item = &Offering> {
+    fn types(&self, instance_type: &str) -> impl Iterator<Item = &InstanceType> {
         let places = self.by_name.get(instance_type).into_iter().flatten();
-        places.filter_map(|&at| self.instance_types.get(at)).flat_map(|of_type| &of_type.offerings)
+        places.filter_map(|&at| self.instance_types.get(at))
+    }
+
+    /// Its offerings, whether they can be had now or not: a node costs the same either way.
+    fn offerings(&self, instance_type: &str) -> impl Iterator<Item = &Offering> {
+        self.types(instance_type).flat_map(InstanceType::known_offerings)
     }
 
     /// In a zone; else of offerings without one.

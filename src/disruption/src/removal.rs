@@ -39,7 +39,7 @@ pub fn removal(state: &mut State, node: &str, options: &Options, now: Time) -> R
     };
     let mut decider = Decider::new();
     let (mut moves, mut left) = (Vec::new(), Vec::new());
-    if let Some(found) = decider.without_node(state, node, &options.decisions, now)? {
+    if let Some(found) = decider.without_node(state, node, now)? {
         moves.extend(found.moves().map(|(pod, node)| (found.pod_ref(pod), found.node_ref(node))));
         left.extend(found.left().map(|pod| found.pod_ref(pod)));
     }

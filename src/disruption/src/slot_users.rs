@@ -3,7 +3,6 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use berth_api::labels;
 use berth_model::{CapacityType, Cluster, ColumnTable, Money, PodSpec, Resources, SpecId, Sym};
 use berth_state::State;
 use fixedbitset::FixedBitSet;
@@ -12,18 +11,10 @@ use crate::Options;
 use crate::admitted::columns_of;
 use crate::candidate::Candidate;
 use crate::pods::disrupted;
+use crate::slot_kind::SlotKind;
 
 /// Of those who could use a slot, so many are kept.
 const MOST_KEPT: usize = 8;
-
-/// What a slot is of.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct SlotKind {
-    pub(crate) instance_type: String,
-    pub(crate) zone: String,
-    /// `None` where the node does not say of which reservation it has one.
-    pub(crate) reservation: Option<String>,
-}
 
 /// By sort of slot, who could use one.
 #[derive(Debug, Default, PartialEq)]
@@ -197,15 +188,4 @@ fn admitting(cluster: &Cluster, pool: &berth_model::NodePool, table: &ColumnTabl
         columns.intersect_with(&any);
     }
     columns
-}
-
-/// Of a node with these labels; `None` where it is on no slot.
-pub(crate) fn slot_kind(node: &BTreeMap<String, String>) -> Option<SlotKind> {
-    let label = |key: &str| node.get(key).cloned().unwrap_or_default();
-    let reservation = labels::RESERVATION_IDS.iter().find_map(|key| node.get(*key)).cloned();
-    (label(labels::CAPACITY_TYPE) == labels::RESERVED).then(|| SlotKind {
-        instance_type: label(labels::INSTANCE_TYPE),
-        zone: label(labels::ZONE),
-        reservation,
-    })
 }

@@ -156,7 +156,7 @@ impl Survey {
             let Some(counted) = pools.get_mut(&candidate.pool) else { continue };
             counted.count(candidate.is_initialized, candidate.is_going || !candidate.is_ready);
             counted.price += candidate.price.unwrap_or_default();
-            counted.cost = [counted.cost, candidate.cost].into_iter().sum();
+            counted.cost = [counted.cost, candidate.full_cost].into_iter().sum();
         }
         self.pools = pools;
     }
@@ -218,7 +218,7 @@ impl Survey {
             let Some(counted) = counted.filter(|_| pods.is_some()) else { continue };
             let candidate = facts.candidate(prices, limits);
             counted.price += candidate.price.unwrap_or_default();
-            counted.cost = [counted.cost, candidate.cost].into_iter().sum();
+            counted.cost = [counted.cost, candidate.full_cost].into_iter().sum();
             survey.candidates.push(candidate);
         }
         debug_assert!(survey.candidates.is_sorted_by(|a, b| a.node.key.name < b.node.key.name));

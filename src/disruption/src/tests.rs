@@ -110,13 +110,17 @@ fn merge(into: &mut Value, more: &Value) {
 }
 
 fn state_of(objects: &[Object], slots: &[(&str, u32, &str, u32)]) -> State {
+    state_with(objects, &catalogue(slots))
+}
+
+fn state_with(objects: &[Object], catalogue: &Value) -> State {
     let mut state = State::new(berth_state::Options::default());
     for &kind in Kind::ALL {
         let objects = objects.iter().filter(|object| object.kind() == kind).cloned().collect();
-        state.apply(Event::Relisted { kind, objects, resource_version: None }, now()).unwrap();
+        state.apply(Event::Relisted { kind, objects, resource_version: None }).unwrap();
     }
-    let catalogue = berth_catalogue::read(catalogue(slots).to_string().as_bytes(), "types.json").unwrap();
-    state.apply(Event::Offered { catalogue: catalogue.into(), seen: None }, now()).unwrap();
+    let catalogue = berth_catalogue::read(catalogue.to_string().as_bytes(), "types.json").unwrap();
+    state.apply(Event::Offered { catalogue: catalogue.into(), seen: None }).unwrap();
     state
 }
 
@@ -564,6 +568,49 @@ fn nodes_that_expire_soon_are_replaced_before_that_as_budgets_allow() {
         .map(|command| (command.batch, &*command.nodes[0].key.name))
         .collect();
     assert_eq!(drifted, [(0, "a"), (1, "b")], "{disruption:#?}");
+}
+
+/// With half of its lifetime left, evictions from a node cost half.
+#[test]
+fn evictions_from_a_node_that_expires_soon_are_priced_less() {
+    let options = Options { eviction_price: Money::from_pico(800_000_000_000), ..Options::default() };
+    for (expire_after, goes) in [("Never", false), ("120h", false), ("12h", true)] {
+        // A smaller node would save $1.40 an hour, and the node and its pod are two units of disruption.
+        let objects = [
+            free_pool(ON_DEMAND),
+            node("a", "huge", "on-demand"),
+            pod("p", "a", "1500m", &json!({})),
+            claim_of("a", "2026-01-01T06:00:00Z", expire_after),
+        ];
+        let disruption = disrupted(&objects, &[], &options);
+        assert_eq!(disruption.commands.len(), usize::from(goes), "{expire_after}: {disruption:#?}");
+        assert_eq!(disruption.priced_hourly_cost < disruption.hourly_cost, goes);
+    }
+}
+
+#[test]
+fn of_alike_nodes_the_one_that_expires_sooner_goes_first() {
+    for (sooner, later) in [("a", "b"), ("b", "a")] {
+        let mut objects = vec![
+            pool("pool", &json!({"budgets": [{"nodes": "1"}]}), ON_DEMAND),
+            node("stays", "huge", "on-demand"),
+            pod("big", "stays", "10", &json!({"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": "true"}}})),
+            claim_of("stays", "2026-01-01T06:00:00Z", "Never"),
+        ];
+        for (name, created) in [(sooner, "06:00"), (later, "10:00")] {
+            objects.push(node(name, "small", "on-demand"));
+            objects.push(pod(&format!("p{name}"), name, "1500m", &json!({})));
+            objects.push(claim_of(name, &format!("2026-01-01T{created}:00Z"), "48h"));
+        }
+        let disruption = disrupted(&objects, &[], &Options::default());
+        let expected = [(0, sooner), (1, later)].map(|(batch, name)| (batch, name.to_owned()));
+        let found: Vec<(usize, String)> = disruption
+            .commands
+            .iter()
+            .flat_map(|command| command.nodes.iter().map(|node| (command.batch, node.key.name.to_string())))
+            .collect();
+        assert_eq!(found, expected, "{disruption:#?}");
+    }
 }
 
 #[test]

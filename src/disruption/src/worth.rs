@@ -170,13 +170,14 @@ fn spare(gone: &[&Candidate], replacement: &mut Replacement, prices: &Prices, n_
 }
 
 /// A Balanced pool of which too little is saved for what is disrupted: (savings / cost) / (disruption / all disruption)
-/// must be a half at least. Pools on slots alone are compared by list prices.
+/// must be a half at least, lifetimes aside, as
+/// in Karpenter. Pools on slots alone are compared by list prices.
 fn unbalanced<'c>(gone: &[&'c Candidate], savings: Money, list_savings: Money, survey: &Survey) -> Option<&'c str> {
     let pools: std::collections::BTreeSet<&str> = gone.iter().map(|candidate| candidate.pool.as_str()).collect();
     pools.into_iter().find(|name| {
         let Some(pool) = survey.pools.get(*name).filter(|pool| pool.is_balanced) else { return false };
         let of_pool = gone.iter().filter(|candidate| candidate.pool == **name);
-        let cost: DisruptionCost = of_pool.map(|candidate| candidate.cost).sum();
+        let cost: DisruptionCost = of_pool.map(|candidate| candidate.full_cost).sum();
         let (saved, all) = if pool.price.marginal == Money::ZERO {
             (list_savings, pool.price.list)
         } else {

@@ -48,6 +48,7 @@ mod path;
 mod pipeline;
 mod read;
 mod scheduler_config;
+mod schema;
 mod settings;
 mod split;
 mod syntax;

@@ -10,6 +10,7 @@ use crate::locate::{Position, line_shown, locate};
 use crate::object::{BESIDE, Object};
 use crate::options::{Options, Source, Validate};
 use crate::path::shorten;
+use crate::schema;
 use crate::typed::{Misfit, Typed};
 use crate::value::{self, SyntaxError};
 
@@ -168,6 +169,9 @@ impl Reading<'_> {
             Validate::Strict => problems.extend(unknown),
             Validate::Warn => noted.extend(unknown),
             Validate::Ignore => noted.clear(),
+        }
+        if self.options.validate != Validate::Ignore {
+            schema::check(api_version, kind, value, &mut noted);
         }
         let warning = (!noted.is_empty()).then(|| self.error(source, value, noted));
         check::complete(&mut object, source);

@@ -65,10 +65,6 @@ impl Settings {
                 return Err(self.fault(vec![Problem::new(field, format!("found {found:?}, expected {expected}"))]));
             }
         }
-        let read = typed::deserialize::<T>(&value).map_err(|misfit| self.fault(vec![misfit.problem]))?;
-        if read.unknown_fields.is_empty() {
-            return Ok(read.object);
-        }
         let unknown = |field: typed::UnknownField| {
             let hint = match field.nearest {
                 Some(nearest) => format!("unknown field: did you mean {nearest}?"),
@@ -76,7 +72,16 @@ impl Settings {
             };
             Problem::new(field.path, hint)
         };
-        Err(self.fault(read.unknown_fields.into_iter().map(unknown).collect()))
+        let (object, unknown_fields, misfit) = match typed::deserialize::<T>(&value) {
+            Ok(read) => (Some(read.object), read.unknown_fields, None),
+            // What is misspelt comes first: it may be what is missing.
+            Err(misfit) => (None, misfit.unknown_fields, Some(missing_is_a_field(misfit.problem))),
+        };
+        let problems: Vec<Problem> = unknown_fields.into_iter().map(unknown).chain(misfit).collect();
+        match object {
+            Some(object) if problems.is_empty() => Ok(object),
+            _ => Err(self.fault(problems)),
+        }
     }
 
     /// What is wrong with fields of it, with their lines. `problems` is not empty.
@@ -112,6 +117,15 @@ impl Settings {
     }
 }
 
+/// serde tells of a missing field at what should have it.
+fn missing_is_a_field(problem: Problem) -> Problem {
+    let missing = problem.message.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`'));
+    let Some(name) = missing else { return problem };
+    let mut path = problem.path.clone();
+    crate::path::push_key(&mut path, name);
+    Problem::new(path, "is missing, and has no default")
+}
+
 #[cfg(test)]
 mod tests {
     use serde::Deserialize;
@@ -121,6 +135,10 @@ mod tests {
     #[derive(Debug, Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Some {
+        #[allow(dead_code)]
+        api_version: String,
+        #[allow(dead_code)]
+        kind: String,
         #[allow(dead_code)]
         list: Vec<u32>,
     }
@@ -139,6 +157,19 @@ mod tests {
         let unknown = read("list: []\nlisst: 1\n");
         assert!(unknown.contains("lisst: unknown field: did you mean list?"), "{unknown}");
         assert!(unknown.contains("some.yaml:4:"), "{unknown}");
+    }
+
+    /// The regression: the missing field alone was told, without a line.
+    #[test]
+    fn a_misspelt_field_is_told_before_the_one_that_is_missing_for_it() {
+        let text = "apiVersion: v1\nkind: Some\nlits: []\n";
+        let told = Settings::new("some.yaml", "Some", text).parse::<Some>("v1").unwrap_err();
+        let problems: Vec<String> =
+            told.problems().iter().map(|problem| format!("{}: {}", problem.path, problem.message)).collect();
+        assert_eq!(problems, ["lits: unknown field: did you mean list?", "list: is missing, and has no default"]);
+        assert!(told.to_string().contains("some.yaml:3:"), "{told}");
+        let lines: Vec<_> = told.problems().iter().map(|problem| problem.place.as_ref().map(|at| at.line)).collect();
+        assert!(lines.iter().all(Option::is_some), "{lines:?}");
     }
 
     #[test]

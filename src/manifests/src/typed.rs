@@ -31,6 +31,8 @@ impl<T> Typed<T> {
 /// A value that does not fit its type.
 pub(crate) struct Misfit {
     pub(crate) problem: Problem,
+    /// The fields that were met before, and that no type has: one of them may be the one that is missing.
+    pub(crate) unknown_fields: Vec<UnknownField>,
     /// The steps to the value from the whole.
     steps: Vec<Step>,
 }
@@ -72,7 +74,7 @@ pub(crate) fn deserialize<T: DeserializeOwned>(value: &Value) -> Result<Typed<T>
     let tracked = serde_path_to_error::Deserializer::new(Watched::new(value, &open), &mut track);
     match T::deserialize(serde_ignored::Deserializer::new(tracked, &mut note)) {
         Ok(object) => Ok(Typed { object, unknown_fields }),
-        Err(error) => Err(misfit(value, &track.path(), &error.to_string())),
+        Err(error) => Err(misfit(value, &track.path(), &error.to_string(), unknown_fields)),
     }
 }
 
@@ -101,7 +103,7 @@ fn write_ignored(path: &serde_ignored::Path<'_>, field: &mut String) {
     }
 }
 
-fn misfit(value: &Value, at: &serde_path_to_error::Path, message: &str) -> Misfit {
+fn misfit(value: &Value, at: &serde_path_to_error::Path, message: &str, unknown_fields: Vec<UnknownField>) -> Misfit {
     use serde_path_to_error::Segment;
     let (mut field, mut found, mut name, mut steps) = (String::new(), Some(value), "", Vec::new());
     for segment in at {
@@ -124,7 +126,7 @@ fn misfit(value: &Value, at: &serde_path_to_error::Path, message: &str) -> Misfi
         Some(found) => format!("found {:?}, expected a time such as 2026-01-31T12:00:00Z", path::shorten(found)),
         None => in_plain_words(message),
     };
-    Misfit { problem: Problem::new(field, message), steps }
+    Misfit { problem: Problem::new(field, message), unknown_fields, steps }
 }
 
 /// serde's "unknown variant `a`, expected one of `A`, `B`" as our own checks say it.

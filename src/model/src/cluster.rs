@@ -3,9 +3,9 @@
 use rustc_hash::FxHashMap;
 
 use crate::{
-    Daemon, DefaultSpread, DisruptionBudget, InstanceType, Keyed, KeyedMap, Labels, LabelsId, MemberKind, Namespace,
-    Node, NodePool, PendingRow, PodSpec, Requirements, Reservation, ReservationId, ReservationRules, ResourceNames,
-    RowId, Shared, Slots, SpecId, Sym, Symbols,
+    Daemon, DefaultSpread, DisruptionBudget, InstanceType, Keyed, KeyedMap, KeyedSet, Labels, LabelsId, MemberKind,
+    Namespace, Node, NodePool, PendingRow, PodSpec, Requirements, Reservation, ReservationId, ReservationRules,
+    ResourceNames, RowId, Shared, Slots, SpecId, Sym, Symbols,
 };
 
 /// The label keys that decisions know by meaning, interned.
@@ -146,6 +146,11 @@ impl Cluster {
     /// An empty map of names, which hashes as the cluster does.
     pub fn keyed_map<K, V>(&self) -> KeyedMap<K, V> {
         KeyedMap::with_hasher(self.symbols.hasher().clone())
+    }
+
+    /// The same of a set.
+    pub fn keyed_set<K>(&self) -> KeyedSet<K> {
+        KeyedSet::with_hasher(self.symbols.hasher().clone())
     }
 
     /// Brings nodes into the order in which they are tried.

@@ -77,6 +77,20 @@ pub struct InstanceType {
     /// The node class whose nodes these are, as [`NodePool::node_class`](crate::NodePool::node_class) names it. The type
     /// is in the cluster once for each class that makes other nodes of it.
     pub node_class: Option<Sym>,
-    /// Where and how it can be had. Offerings that are not available are left out.
+    /// Where and how it can be had.
     pub offerings: Vec<Offering>,
+    /// Where and how it cannot be had for money now. Nodes of these offerings that are there cost what they say.
+    pub sold_out: Vec<Offering>,
+}
+
+impl InstanceType {
+    /// Its offerings, whether they can be had now or not: those that can come first.
+    pub fn known_offerings(&self) -> impl Iterator<Item = &Offering> {
+        self.offerings.iter().chain(&self.sold_out)
+    }
+
+    /// The same, to change them.
+    pub fn known_offerings_mut(&mut self) -> impl Iterator<Item = &mut Offering> {
+        self.offerings.iter_mut().chain(&mut self.sold_out)
+    }
 }

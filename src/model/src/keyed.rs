@@ -11,6 +11,10 @@ use std::hash::BuildHasher;
 #[expect(clippy::disallowed_types, reason = "keyed, and never iterated")]
 pub type KeyedMap<K, V> = std::collections::HashMap<K, V, Keyed>;
 
+/// A set of names, to be looked up only.
+#[expect(clippy::disallowed_types, reason = "keyed, and never iterated")]
+pub type KeyedSet<K> = std::collections::HashSet<K, Keyed>;
+
 /// Hashes with a key.
 #[derive(Clone, Debug)]
 pub struct Keyed(ahash::RandomState);

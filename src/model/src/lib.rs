@@ -44,7 +44,7 @@ pub use cpu_set::{CpuSet, CpuSetError};
 pub use holding::{Holding, StandIn};
 pub use ids::{LabelsId, ReservationId, RowId, SpecId};
 pub use instance_type::{CapacityType, InstanceType, Offering, SlotId, Slots};
-pub use keyed::{Keyed, KeyedMap};
+pub use keyed::{Keyed, KeyedMap, KeyedSet};
 pub use labels::{Labels, Selector};
 pub use node::{Cordon, Daemon, Node, NodePool};
 pub use pod::{
@@ -57,7 +57,7 @@ pub use reservation::{
     PreAllocationSettings, Reservation, ReservationOwner, ReservationRules, Template,
 };
 pub use reservation_ask::{ReservationAffinity, ReservationAsk};
-pub use resources::{ResourceId, ResourceNames, Resources};
+pub use resources::{ResourceId, ResourceLimit, ResourceNames, Resources};
 pub use room::{NodeRoom, Room};
 pub use shared::Shared;
 pub use snapshot::{Bin, HostCounts, Mark, NodeEdit, NodeState, Site, Snapshot, host_allowance, host_allowance_above};

@@ -182,6 +182,8 @@ pub struct Reservation {
     pub assigned: Assigned,
     /// The pod of its template; `None` where nothing but amounts is known of it.
     pub template: Option<Template>,
+    /// Of a pod that is a Reservation: its namespace. Its name is the Reservation's.
+    pub pod_namespace: Option<Sym>,
 }
 
 /// The pod that stands in for a Reservation: it has the template's constraints, and counts in those of others.
@@ -222,6 +224,7 @@ impl Reservation {
             pre_allocation: None,
             assigned: Assigned::default(),
             template: None,
+            pod_namespace: None,
         }
     }
 }

@@ -23,17 +23,44 @@ impl ResourceId {
     }
 }
 
+/// How many resources are told apart at most. Every [`Resources`] vector may be as long as there are resources, and
+/// anybody may choose names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ResourceLimit {
+    /// Up to how many new ones may come from what pods ask for.
+    pub asked: usize,
+    /// Up to how many they may come from what nodes and instance types have, so that no pod can take the place of a real
+    /// resource.
+    pub all: usize,
+}
+
+impl Default for ResourceLimit {
+    /// More than any cluster has.
+    fn default() -> Self {
+        ResourceLimit { asked: 3072, all: 4096 }
+    }
+}
+
 /// The names of the resources of a universe. `cpu`, `memory` and `pods` are always the first three.
 #[derive(Clone, Debug)]
 pub struct ResourceNames {
     names: Vec<Sym>,
     ids: FxHashMap<Sym, ResourceId>,
+    limit: ResourceLimit,
+    has_refused: bool,
+    is_closed: bool,
 }
 
 impl ResourceNames {
     /// The three resources that every universe has.
     pub fn new(symbols: &mut Symbols) -> Self {
-        let mut names = ResourceNames { names: Vec::new(), ids: FxHashMap::default() };
+        let mut names = ResourceNames {
+            names: Vec::new(),
+            ids: FxHashMap::default(),
+            limit: ResourceLimit::default(),
+            has_refused: false,
+            is_closed: false,
+        };
         for name in ["cpu", "memory", "pods"] {
             names.intern(symbols.intern(name));
         }
@@ -49,12 +76,51 @@ impl ResourceNames {
         })
     }
 
-    /// The id of a resource that is known, or for which there is room among the first `limit`; `None` beyond that.
-    /// Every [`Resources`] vector may be as long as there are resources, so whoever reads names that anybody may
-    /// choose sets a limit.
-    pub fn intern_within(&mut self, name: Sym, limit: usize) -> Option<ResourceId> {
-        let known = self.ids.get(&name).copied();
-        known.or_else(|| (self.names.len() < limit).then(|| self.intern(name)))
+    /// Sets how many there may be.
+    pub fn set_limit(&mut self, limit: ResourceLimit) {
+        self.limit = limit;
+    }
+
+    /// How many there may be.
+    pub fn limit(&self) -> ResourceLimit {
+        self.limit
+    }
+
+    /// The id of a resource that somebody asks for, new or known; `None` for a new one where there are as many as may be.
+    pub fn intern_asked(&mut self, name: Sym) -> Option<ResourceId> {
+        self.intern_within(name, self.limit.asked)
+    }
+
+    /// The id of a resource that a node, an instance type or a NodePool has, new or known; `None` for a new one where there
+    /// are as many as may be.
+    pub fn intern_offered(&mut self, name: Sym) -> Option<ResourceId> {
+        self.intern_within(name, self.limit.all)
+    }
+
+    fn intern_within(&mut self, name: Sym, limit: usize) -> Option<ResourceId> {
+        if let Some(&known) = self.ids.get(&name) {
+            return Some(known);
+        }
+        let has_room = self.names.len() < limit && !self.is_closed;
+        self.has_refused |= !has_room;
+        has_room.then(|| self.intern(name))
+    }
+
+    /// Whether there ever was one too many: with other objects, or in another order, others would be known.
+    pub fn has_refused(&self) -> bool {
+        self.has_refused
+    }
+
+    /// Forgets the names after the first `n_known`, which nothing has an amount of.
+    pub fn forget_after(&mut self, n_known: usize) {
+        for name in self.names.drain(n_known.min(self.names.len())..) {
+            self.ids.remove(&name);
+        }
+    }
+
+    /// While it is closed, no name becomes known.
+    pub fn set_closed(&mut self, is_closed: bool) {
+        self.is_closed = is_closed;
     }
 
     /// The id of a resource that is known.

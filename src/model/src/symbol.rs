@@ -64,14 +64,21 @@ impl Symbols {
         self.texts.is_empty()
     }
 
-    /// The text of a symbol of this table; empty for a symbol of another one.
+    /// The text of a symbol of this table. Of a symbol of another one a debug build says so, and a release build has an empty
+    /// text.
     pub fn text(&self, sym: Sym) -> &str {
-        self.texts.get(sym.index()).map_or("", |text| text)
+        self.known(sym).map_or("", |text| text)
+    }
+
+    fn known(&self, sym: Sym) -> Option<&Arc<str>> {
+        let found = self.texts.get(sym.index());
+        debug_assert!(found.is_some(), "no text has symbol {} among {}", sym.index(), self.texts.len());
+        found
     }
 
     /// The shared text of a symbol, for owners that outlive the table.
     pub fn shared(&self, sym: Sym) -> Arc<str> {
-        self.texts.get(sym.index()).cloned().unwrap_or_default()
+        self.known(sym).cloned().unwrap_or_default()
     }
 
     /// The symbol's value as a decimal integer, if it is one.

@@ -104,7 +104,7 @@ impl Live {
         warnings: &mut Vec<String>,
     ) -> Result<(Option<Disruption>, Option<Removal>), PlanError> {
         let has_workloads = self.has_workloads;
-        let mut state = self.state(options, now, warnings);
+        let mut state = self.state(options, warnings);
         let disrupting = berth_disruption::Options {
             decisions: berth_decisions::Options {
                 solve: options.solving(),
@@ -112,7 +112,7 @@ impl Live {
                 spares_others: true,
                 ..berth_decisions::Options::default()
             },
-            eviction_price: options.disrupt.unwrap_or_default(),
+            eviction_price: options.eviction_price,
             bound: options.bound,
             spot_to_spot: options.gates.spot_to_spot_consolidation,
             reserved_capacity: options.gates.reserved_capacity,
@@ -123,7 +123,7 @@ impl Live {
             Some(node) => berth_disruption::removal(&mut state, node, &disrupting, now)?,
             None => None,
         };
-        if options.disrupt.is_none() {
+        if !options.disrupt {
             return Ok((None, removal));
         }
         if has_workloads && !state.pods().any(|pod| !pod.owner_references().is_empty()) {
@@ -143,18 +143,18 @@ impl Live {
         Ok((Some(disruption), removal))
     }
 
-    fn state(mut self, options: &Options, now: Timestamp, warnings: &mut Vec<String>) -> State {
+    fn state(mut self, options: &Options, warnings: &mut Vec<String>) -> State {
         let mut state = State::new(options.gates.clone());
         for &kind in Kind::ALL {
             let objects = self.objects.remove(&kind).unwrap_or_default();
-            let relisted = state.apply(Event::Relisted { kind, objects, resource_version: None }, now);
+            let relisted = state.apply(Event::Relisted { kind, objects, resource_version: None });
             if let Err(refused) = relisted {
                 warnings.push(format!("disruption leaves out: {refused}"));
             }
         }
         if let Some(catalogue) = self.catalogue {
             // A catalogue refuses no object.
-            let _ = state.apply(Event::Offered { catalogue, seen: None }, now);
+            let _ = state.apply(Event::Offered { catalogue, seen: None });
         }
         state.set_class_catalogues(self.classes);
         state

@@ -24,8 +24,10 @@ pub struct Options {
     pub repack: bool,
     /// Whether types with GPUs or other accelerators may be launched for pods that ask for none.
     pub gpu_types_for_any_pod: bool,
-    /// Whether to say which nodes would be disrupted, and what an hour each eviction must save at least, in dollars.
-    pub disrupt: Option<Money>,
+    /// Whether to say which nodes would be disrupted.
+    pub disrupt: bool,
+    /// Dollars an hour that a removal must save for each node that goes and each pod that it evicts.
+    pub eviction_price: Money,
     /// A node of which to say what would come of removing it.
     pub without_node: Option<String>,
     /// Feature gates.

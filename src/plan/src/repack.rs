@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use berth_manifests::Object;
-use berth_model::{CapacityType, Cluster, Money, Node, Sym};
+use berth_model::{CapacityType, Cluster, InstanceType, Money, Node, Sym};
 
 /// What Koordinator's scheduler writes on pods when it binds them.
 const ASSIGNED: [&str; 3] = [
@@ -92,8 +92,8 @@ impl Fleet {
     }
 }
 
-/// What a node costs an hour, and by the price list. Offerings that are exhausted are not in the catalogue's list: those
-/// of another zone tell the price then, the dearest of them.
+/// What a node costs an hour, and by the price list. Where the catalogue does not have its zone, the dearest of the others tells
+/// the price.
 fn price(cluster: &Cluster, node: &Node) -> Option<(Money, Money)> {
     let known = &cluster.well_known;
     let name = node.labels.get(known.instance_type)?;
@@ -101,7 +101,7 @@ fn price(cluster: &Cluster, node: &Node) -> Option<(Money, Money)> {
     let capacity = node.labels.get(known.capacity_type).map_or("on-demand", |value| cluster.symbols.text(value));
     let offerings = || {
         let types = cluster.instance_types.iter().filter(|known| known.name == name);
-        types.flat_map(|known| &known.offerings)
+        types.flat_map(InstanceType::known_offerings)
     };
     let of = |capacity: CapacityType| {
         let mut here =

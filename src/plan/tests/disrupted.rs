@@ -1,6 +1,6 @@
 //! `--disrupt --bound` where there is little to be disrupted.
 
-use berth_plan::{Money, Options, plan_objects};
+use berth_plan::{Options, plan_objects};
 use serde_json::{Value, json};
 
 fn node(annotations: &Value) -> Value {
@@ -19,7 +19,7 @@ fn the_bound_of_a_cluster_without_anything_to_move_is_proved() {
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"},
         "spec": {"containers": [{"name": "app", "image": "app"}]}});
     let kept = node(&json!({"karpenter.sh/do-not-disrupt": "true"}));
-    let options = Options { disrupt: Some(Money::ZERO), bound: true, ..Options::default() };
+    let options = Options { disrupt: true, bound: true, ..Options::default() };
     for objects in [vec![], vec![pod.clone()], vec![pool.clone(), node(&json!({}))], vec![pool, kept, pod]] {
         let plan = plan_objects(&objects, None, &options).and_then(|plan| Ok(plan.to_value()?));
         let disruption = plan.map(|plan| plan["disruption"].clone()).unwrap_or_default();

@@ -174,7 +174,8 @@ mod tests {
         let key = cluster.symbols.intern(key);
         let names = (0..n).map(|at| cluster.symbols.intern(&format!("domain-{at}"))).collect();
         let universe = Universe::new(&mut cluster);
-        let state = Snapshot::new(&cluster, &universe, |_, _| true);
+        let mut state = Snapshot::new(&cluster, &universe, |_, _| true);
+        state.extend_counters(1);
         (key, Domains::new(&state, names, &[constraint], |_, _| true))
     }
 

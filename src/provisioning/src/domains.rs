@@ -66,11 +66,25 @@ impl Ledger {
 }
 
 impl World<'_> {
-    /// Domains that nodes of this plan make count, where volumes of the pods that are spread cannot be, and that are not
-    /// counted yet: see [`Ledger::beyond`].
+    /// The counters of spreads for which nodes of this plan may make a domain count that was not counted: where volumes of the
+    /// pods cannot be, and once domains count only where a node may still come.
+    pub(crate) fn domain_counters(self) -> Vec<CounterId> {
+        if !self.ledger.counts_domains_left {
+            return self.tables.volume_counters.clone();
+        }
+        let constraints = self.tables.pending().flat_map(|(_, class)| &class.required);
+        let spreads =
+            constraints.filter(|one| matches!(one, Constraint::Spread { .. }) && !self.tables.is_over_hosts(one));
+        let mut counters: Vec<CounterId> = spreads.map(Constraint::counter).collect();
+        counters.sort_unstable();
+        counters.dedup();
+        counters
+    }
+
+    /// Domains that nodes of this plan make count and that are not counted yet: see [`Ledger::beyond`].
     pub(crate) fn uncounted(self, domains: &mut KnownDomains) -> Vec<(CounterId, Sym)> {
         let mut found = Vec::new();
-        for &counter in &self.tables.volume_counters {
+        for counter in self.domain_counters() {
             let Some(key) = self.tables.universe.counter(counter).map(|counter| counter.key) else { continue };
             let known = domains.of(self, counter);
             for value in self.planned_domains(counter, key).filter(|value| !known.contains(value)) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use berth_model::{Cluster, ColumnTable, Constraint, CounterId, FilterId, NodePool, Sym, Universe};
-use berth_scheduling::{Launchable, Passage, launch_passages};
+use berth_scheduling::{EmptyHost, Launchable, Passage, launch_passages};
 use rustc_hash::FxHashMap;
 
 use crate::launch_domains::{is_live, launch_filters, values};
@@ -61,6 +61,11 @@ fn of_tables(cluster: &Cluster, universe: &Universe, tables: &[ColumnTable]) -> 
     // What passes a filter is the same for all counters that have it, and what can be launched for all of one key and filters.
     let mut passages: FxHashMap<FilterId, Vec<Vec<Passage>>> = FxHashMap::default();
     let mut known: FxHashMap<(Sym, &[FilterId]), Vec<Sym>> = FxHashMap::default();
+    let mut known_hosts: FxHashMap<&[FilterId], Arc<[EmptyHost]>> = FxHashMap::default();
+    let mut keys: Vec<Sym> = universe.counters.iter().map(|counter| counter.key).collect();
+    keys.retain(|key| *key != cluster.well_known.hostname);
+    keys.sort_unstable();
+    keys.dedup();
     let filters = launch_filters(universe);
     for id in counters.iter().filter_map(|counter| filters.get(counter.index())).flatten() {
         let Some(filter) = universe.filter(*id) else { continue };
@@ -78,13 +83,14 @@ fn of_tables(cluster: &Cluster, universe: &Universe, tables: &[ColumnTable]) -> 
             })
         };
         if key == cluster.well_known.hostname {
-            let mut of_all = with_ways().flat_map(|(of_pool, ways)| {
-                let ways = ways.map(Vec::as_slice);
-                of_pool.1.with_ids().map(move |(at, _)| is_live(cluster, of_pool, at, ways))
+            let hosts = known_hosts.entry(filters).or_insert_with(|| {
+                let mut hosts: Vec<EmptyHost> = Vec::new();
+                for (of_pool, ways) in with_ways() {
+                    add_hosts(cluster, of_pool, ways.map(Vec::as_slice), &keys, &mut hosts);
+                }
+                hosts.into()
             });
-            if of_all.any(|is_live| is_live) {
-                launchable.hosts.insert(counter);
-            }
+            launchable.hosts.insert(counter, Arc::clone(hosts));
         } else {
             let domains = known.entry((key, filters)).or_insert_with(|| {
                 let found = with_ways()
@@ -99,4 +105,29 @@ fn of_tables(cluster: &Cluster, universe: &Universe, tables: &[ColumnTable]) -> 
         }
     }
     launchable
+}
+
+// The nodes that could be launched of a pool, those without more room than another in the same domains left out.
+fn add_hosts(
+    cluster: &Cluster,
+    of_pool: (&NodePool, &ColumnTable),
+    ways: Option<&[Passage]>,
+    keys: &[Sym],
+    hosts: &mut Vec<EmptyHost>,
+) {
+    let (pool, table) = of_pool;
+    let Some(node_pool) = cluster.node_pools.iter().position(|known| known.name == pool.name) else { return };
+    for (at, column) in table.with_ids().filter(|(at, _)| is_live(cluster, of_pool, *at, ways)) {
+        let value = |key: &Sym| {
+            let mut values = table.values(*key).iter().filter(|(_, columns)| columns.contains(at.index()));
+            values.next().map(|(value, _)| (*key, *value))
+        };
+        let domains: Vec<(Sym, Sym)> = keys.iter().filter_map(value).collect();
+        let is_there = |host: &EmptyHost| host.node_pool == node_pool && host.domains == domains;
+        if hosts.iter().any(|host| is_there(host) && column.room.fits(&host.room)) {
+            continue;
+        }
+        hosts.retain(|host| !is_there(host) || !host.room.fits(&column.room));
+        hosts.push(EmptyHost { node_pool, room: column.room.clone(), domains });
+    }
 }

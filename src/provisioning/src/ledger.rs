@@ -23,6 +23,8 @@ pub(crate) struct Ledger {
     /// Whether domains without a node count only where limits and free slots still leave a node for them, beside those that are
     /// planned: once all is packed, see [`crate::domains_left`].
     pub(crate) counts_domains_left: bool,
+    /// Whether no further host is counted on for spreads over host names: nothing more is launched.
+    pub(crate) counts_hosts_left: bool,
     /// By counter over host names: the least count of the hosts that there are and that are planned, while pods are placed
     /// for which no further host may come; 0 for others.
     pub(crate) host_floors: Vec<(CounterId, u32)>,
@@ -83,6 +85,7 @@ impl Ledger {
             chosen: Vec::new(),
             beyond: Vec::new(),
             counts_domains_left: false,
+            counts_hosts_left: false,
             host_floors: Vec::new(),
             tally: Tally::default(),
         }

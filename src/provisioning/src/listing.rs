@@ -24,6 +24,14 @@ struct Listing {
     supplied: Rc<FixedBitSet>,
 }
 
+/// Combinations of what a claim names that are not listed, and that the cloud may launch all the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Gaps {
+    None,
+    /// Of finite supplies, where they hold the pods and cost no less than planned.
+    Finite,
+}
+
 /// What is known of nodes that could be listed, or not: packing asks about all nodes of a pool again whenever one changes.
 #[derive(Default)]
 pub(crate) struct Listings(FxHashMap<Listing, bool>);
@@ -158,11 +166,29 @@ impl World<'_> {
     /// A claim names types, zones, capacity types and systems apart, so whatever they combine to must hold the pods:
     /// drops the types for which some combination would not. The planned column always stays.
     pub(crate) fn launchable(self, table: &ColumnTable, bin: &Bin, listed: &FixedBitSet) -> FixedBitSet {
-        let on_slot = table.is_reserved(bin.planned);
-        let broad = self.without_gaps(table, bin, listed);
         let keeps = |set: &FixedBitSet| {
-            (on_slot || set.contains(bin.planned.index())) && keeps_min_values(table, set, &bin.open, bin.planned)
+            (table.is_reserved(bin.planned) || set.contains(bin.planned.index()))
+                && keeps_min_values(table, set, &bin.open, bin.planned)
         };
+        let strict = self.narrowed(table, bin, listed, Gaps::None, keeps);
+        if table.min_values.is_empty() || keeps(&strict) {
+            return strict;
+        }
+        // For minValues, a type may come of a finite supply that nobody lists, where that is no cheaper than planned.
+        Some(self.narrowed(table, bin, listed, Gaps::Finite, keeps)).filter(keeps).unwrap_or(strict)
+    }
+
+    // Drops types, and narrows zones and capacity types as little as minValues asks for.
+    fn narrowed(
+        self,
+        table: &ColumnTable,
+        bin: &Bin,
+        listed: &FixedBitSet,
+        allowed: Gaps,
+        keeps: impl Fn(&FixedBitSet) -> bool,
+    ) -> FixedBitSet {
+        let on_slot = table.is_reserved(bin.planned);
+        let broad = self.without_gaps(table, bin, listed, allowed);
         if keeps(&broad) {
             return broad;
         }
@@ -178,7 +204,7 @@ impl World<'_> {
                 };
                 narrow.set(at.index(), is_alike);
             }
-            self.without_gaps(table, bin, &narrow)
+            self.without_gaps(table, bin, &narrow, allowed)
         };
         let narrow = narrowed(true, true);
         if keeps(&narrow) {
@@ -186,11 +212,11 @@ impl World<'_> {
         }
         // For minValues, more than one capacity type, or zone.
         let less_narrow =
-            [(true, false), (false, true)].into_iter().map(|(zone, kind)| narrowed(zone, kind)).find(keeps);
+            [(true, false), (false, true)].into_iter().map(|(zone, kind)| narrowed(zone, kind)).find(&keeps);
         less_narrow.unwrap_or(narrow)
     }
 
-    fn without_gaps(self, table: &ColumnTable, bin: &Bin, listed: &FixedBitSet) -> FixedBitSet {
+    fn without_gaps(self, table: &ColumnTable, bin: &Bin, listed: &FixedBitSet, allowed: Gaps) -> FixedBitSet {
         let keys = &self.tables.cluster.well_known;
         let mut gaps = table.all();
         for key in [keys.zone, keys.capacity_type, keys.os] {
@@ -209,10 +235,18 @@ impl World<'_> {
         gaps.difference_with(listed);
         gaps.set(bin.planned.index(), false);
         let is_to_be_had = |column: &Column| column.slots.is_none_or(|slot| self.ledger.state.free_slots(slot) > 0);
+        let is_allowed = |at: ColumnId, column: &Column| {
+            allowed == Gaps::Finite
+                && column.slots.is_some()
+                && bin.columns.contains(at.index())
+                && column.price >= table.column(bin.planned).price
+                && !table.is_reserved(at)
+                && (table.is_reserved(bin.planned) || self.tables.may_list(bin.pool, bin.planned, at))
+        };
         let bad: FxHashSet<u32> = ColumnId::of(&gaps)
-            .map(|at| table.column(at))
-            .filter(|column| is_to_be_had(column))
-            .map(|column| column.instance_type)
+            .map(|at| (at, table.column(at)))
+            .filter(|(at, column)| is_to_be_had(column) && !is_allowed(*at, column))
+            .map(|(_, column)| column.instance_type)
             .collect();
         if bad.is_empty() {
             return listed.clone();

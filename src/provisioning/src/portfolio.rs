@@ -70,17 +70,6 @@ pub(crate) fn pack_best<'a>(
     caches: &mut Caches<'a>,
     effort: Effort,
 ) -> Option<StopReason> {
-    let stop = pack_at_best(tables, ledger, caches, effort);
-    fill_domains_left(tables, ledger, caches);
-    stop
-}
-
-fn pack_at_best<'a>(
-    tables: &Tables<'a>,
-    ledger: &mut Ledger,
-    caches: &mut Caches<'a>,
-    effort: Effort,
-) -> Option<StopReason> {
     if effort != Effort::High {
         return pack_at(tables, ledger, caches, effort);
     }
@@ -115,7 +104,10 @@ fn pack_at<'a>(
     }
     let wants_room = ledger.tally.left.iter().any(|&(class, _)| tables.may_want_what_others_took(class));
     let with_left = if wants_room { pack_anew(tables, ledger, caches, effort, true) } else { None };
-    pack_anew(tables, ledger, caches, effort, false).or(with_left)
+    let stop = pack_anew(tables, ledger, caches, effort, false).or(with_left);
+    // Who is left over may join the nodes that were packed anew.
+    fill_domains_left(tables, ledger, caches, false);
+    stop
 }
 
 /// Searches for a plan, which is kept if it is better: where it is to place what has no place, if it places more. Why the
@@ -141,6 +133,7 @@ pub(crate) fn pack_anew<'a>(
         (if with_left { score.left < before.left } else { score < before })
             && World::new(tables, ledger).keeps_shares()
             && World::new(tables, ledger).uncounted(&mut caches.domains).is_empty()
+            && (!tally.counts_on_no_host || World::new(tables, ledger).keeps_host_spreads())
             && tables.pools().all(|pool| World::new(tables, ledger).keeps_lists(&mut caches.listings, pool))
     };
     if !is_better {

@@ -1,6 +1,7 @@
 //! Packings again with what the last one has shown: domains that pods chose, and the whole that shares are of.
 
 use crate::caches::Caches;
+use crate::domains_left::fill_domains_left;
 use crate::ledger::{Ledger, Tally};
 use crate::listing::Listings;
 use crate::packing::Packing;
@@ -43,13 +44,15 @@ impl<'a> Packing<'_, 'a> {
         }
     }
 
-    /// Packs all that is pending, within shares where there are some.
+    /// Packs all that is pending, within shares where there are some, and then who is left over for a node that does not come.
+    /// Plans are compared with these: one that is better but for them may have less room for them.
     pub(crate) fn pack(&self, ledger: &mut Ledger, caches: &mut Caches<'a>) {
         if self.tables.shares.is_empty() {
             self.pack_over_domains(ledger, caches);
         } else {
             self.pack_within_shares(ledger, caches);
         }
+        fill_domains_left(self.tables, ledger, caches, true);
     }
 
     // Shares are of the whole, and the whole is known only once all is packed: what goes to existing nodes or nowhere is

@@ -17,7 +17,6 @@ use crate::launch_domains::{counters_with_volumes, launch_filters};
 use crate::launchable::Launching;
 use crate::options::Options;
 use crate::pool_limits::largest;
-use crate::prepared::Prepared;
 use crate::shares::Shares;
 
 /// A column of a NodePool.
@@ -187,16 +186,14 @@ impl<'a> Tables<'a> {
             return known;
         }
         let mut heaviest = 0;
-        if let Some(demand) = demands(self.cluster, self.universe, id).pop() {
-            for prepared in Prepared::alternatives(self, &demand) {
-                let pools = self.cluster.node_pools.iter().zip(&*self.columns).zip(&prepared.admissions);
-                for ((pool, table), admission) in pools {
-                    let Some(mut columns) = admission.as_ref().map(|admission| admission.columns.clone()) else {
-                        continue;
-                    };
-                    table.keep_fitting(&mut columns, prepared.requests);
-                    columns.difference_with(&table.reserved);
-                    if !columns.is_clear() {
+        let demand = demands(self.cluster, self.universe, id).pop();
+        let spec = demand.as_ref().and_then(|demand| self.cluster.spec(demand.spec));
+        if let Some((demand, spec)) = demand.as_ref().zip(spec) {
+            for (pool, table) in self.cluster.node_pools.iter().zip(&*self.columns) {
+                for mut way in admit(self.cluster, pool, table, demand) {
+                    table.keep_fitting(&mut way.columns, &spec.requests);
+                    way.columns.difference_with(&table.reserved);
+                    if !way.columns.is_clear() {
                         heaviest = heaviest.max(pool.weight);
                     }
                 }

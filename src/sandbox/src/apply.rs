@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use berth_api::{CRDS, FakeCapacityReservation, FakeCapacityReservationSpec, FakeNodeClass, NodeClassRef};
+use berth_api::{
+    CRDS, FakeCapacityReservation, FakeCapacityReservationSpec, FakeNodeClass, FakeReservationType, NodeClassRef,
+};
+use berth_cloudprovider::ReservationKind;
 use berth_cloudprovider_fake::cloud::{FakeReservation, NODE_CLASS};
 use berth_manifests::Object;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -141,6 +144,11 @@ pub(crate) async fn missing_reservations(
                 instance_types: definition.instance_types.clone(),
                 zones: definition.zones.clone(),
                 count: i64::from(definition.total),
+                reservation_type: match definition.kind {
+                    ReservationKind::OnDemand => FakeReservationType::OnDemand,
+                    ReservationKind::CapacityBlock => FakeReservationType::CapacityBlock,
+                    ReservationKind::Interruptible => FakeReservationType::Interruptible,
+                },
                 ..FakeCapacityReservationSpec::default()
             },
             metadata: ObjectMeta { name: Some(name), ..ObjectMeta::default() },

@@ -167,7 +167,7 @@ impl Bridge {
         self.look_for_mistakes();
     }
 
-    /// A node was made or changed. An instance that is taken back already, or is not on spot, stays as it is. Says what is wrong
+    /// A node was made or changed. An instance that is taken back already, or can not be, stays as it is. Says what is wrong
     /// with what the node says, once.
     pub fn node_applied(&mut self, node: &Node) -> Option<String> {
         let (name, text) = (node.name_any(), node.annotations().get(INTERRUPT_IN)?);
@@ -376,6 +376,7 @@ pub(crate) fn definition(object: &FakeCapacityReservation) -> FakeReservation {
         kind: match spec.reservation_type {
             FakeReservationType::OnDemand => ReservationKind::OnDemand,
             FakeReservationType::CapacityBlock => ReservationKind::CapacityBlock,
+            FakeReservationType::Interruptible => ReservationKind::Interruptible,
         },
         matching: match spec.matching {
             FakeReservationMatching::Targeted => ReservationMatching::Targeted,

@@ -9,7 +9,7 @@ use berth_api::{FakeCapacityReservation, FakeNodeClass, NodeClaim, Reservation};
 use berth_apiserver::ApiServer;
 use berth_apiserver::listener::Listener;
 use berth_cloudprovider_fake::cloud::{CloudConfig, FakeCloud};
-use berth_kubelet::NodeSpec;
+use berth_kubelet::{KubeletConfig, NodeSpec};
 use futures::FutureExt;
 use futures::stream::{BoxStream, StreamExt};
 use k8s_openapi::api::core;
@@ -76,6 +76,8 @@ pub async fn run(
         seed: options.seed,
         catalogue: options.catalogue.clone(),
         cloud: CloudConfig { boot_delay: options.boot_delay, adoption: options.adoption, ..CloudConfig::default() },
+        kubelets: KubeletConfig { stop_delay: options.stop_delay, ..KubeletConfig::default() },
+        request_delay: options.request_delay,
         controllers: options.controllers.clone(),
         without_berth: options.without_berth,
         on_metrics: options.on_metrics.clone(),

@@ -29,6 +29,7 @@ mod parts;
 mod quiet;
 mod script;
 mod size;
+mod slow;
 mod story;
 #[cfg(test)]
 mod tests;
@@ -39,7 +40,7 @@ pub use cluster::{Ended, run};
 pub use error::SandboxError;
 pub use host::{Host, HostOptions};
 pub use machines::node_spec;
-pub use options::{Options, read_inputs};
+pub use options::{Options, Reading, read_inputs};
 pub use overlays::PriceSeen;
 pub use parts::{Begun, Parts, PartsOptions};
 pub use script::story_catalogue;

@@ -31,6 +31,11 @@ pub struct Options {
     pub quiet: Duration,
     /// How long a machine takes to boot.
     pub boot_delay: Duration,
+    /// How long pods take to stop that do not say so. Half of the time that provisioning waits for more pods by default: in a
+    /// rollout it hangs on no chance whether the old ones have made room for the new by then.
+    pub stop_delay: Duration,
+    /// The most that a request takes to reach the API server, by chance; nothing by default.
+    pub request_delay: Duration,
     /// How running instances come under a reservation.
     pub adoption: ReservationAdoption,
     /// How Berth plans and acts.
@@ -58,6 +63,8 @@ impl Options {
             settle: false,
             quiet: Duration::from_secs(5),
             boot_delay: Duration::from_secs(2),
+            stop_delay: Duration::from_millis(500),
+            request_delay: Duration::ZERO,
             adoption: ReservationAdoption::Never,
             controllers: berth_controllers::Options { timings: timings(), ..berth_controllers::Options::default() },
             story: false,
@@ -73,6 +80,15 @@ fn timings() -> Timings {
     Timings { offers_period: Duration::from_secs(5), exhausted_for: Duration::from_secs(20), ..Timings::default() }
 }
 
+/// How objects are read.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Reading {
+    /// What becomes of fields that a kind does not have.
+    pub validate: Validate,
+    /// Whether the folders in folders are read, too.
+    pub recursive: bool,
+}
+
 /// Reads manifests and a catalogue, as `plan` does. What was passed over is said in the warnings.
 ///
 /// # Errors
@@ -80,11 +96,12 @@ fn timings() -> Timings {
 pub fn read_inputs(
     inputs: &[Input],
     catalogue: Option<&Path>,
-    validate: Validate,
+    reading: Reading,
 ) -> Result<(Vec<Object>, Catalogue, Vec<String>), SandboxError> {
     let mut objects = Vec::new();
     let mut manifests = berth_manifests::Options::default();
-    manifests.validate = validate;
+    manifests.validate = reading.validate;
+    manifests.recursive = reading.recursive;
     manifests.config_maps = true;
     let mut summary = berth_manifests::read(inputs, &manifests, |_, object| {
         objects.push(object);

@@ -1,6 +1,7 @@
 //! The parts of a cluster: started, connected, and on tokio's time.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use berth_api::FakeNodeClassSpec;
 use berth_apiserver::{Admission, ApiServer, Config};
@@ -15,7 +16,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinSet;
 
 use crate::bridge::definition;
-use crate::{SandboxError, apply};
+use crate::{SandboxError, apply, slow};
 
 /// What the parts of a cluster are started with.
 #[derive(Debug, Clone)]
@@ -38,6 +39,8 @@ pub struct PartsOptions {
     pub without_berth: bool,
     /// Where Berth's counters go.
     pub on_metrics: Option<tokio::sync::mpsc::UnboundedSender<berth_controllers::metrics::Metrics>>,
+    /// The most that a request takes to reach the API server, by chance.
+    pub request_delay: Duration,
     /// Whether what only people read is left out: Events, and who wrote which field. Watches are endless and without
     /// bookmarks then, as virtual time wants them.
     pub is_lean: bool,
@@ -92,6 +95,7 @@ impl PartsOptions {
             controllers: berth_controllers::Options::default(),
             without_berth: false,
             on_metrics: None,
+            request_delay: Duration::ZERO,
             is_lean: false,
         }
     }
@@ -115,7 +119,7 @@ impl Base {
             tracks_all_managers: !options.is_lean,
             ..Config::default()
         });
-        let client = Client::new(server.clone(), "default");
+        let client = slow::client(&server, options.request_delay, seed);
         let cloud = CloudConfig { seed, epoch: now, ..options.cloud.clone() };
         let cloud = FakeCloud::new(cloud, options.catalogue.clone());
         apply::definitions(&client).await?;

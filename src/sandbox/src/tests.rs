@@ -15,7 +15,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 
-use berth_manifests::{Input, Object, Options as Manifests, Validate, read_from};
+use berth_manifests::{Input, Object, Options as Manifests, read_from};
 
 use crate::observer::Observer;
 use crate::story::Moment;
@@ -570,7 +570,7 @@ async fn the_config_map_of_a_node_class_is_read_with_it_and_others_are_not() {
     let odd = "{apiVersion: v1, kind: ConfigMap, metadata: {name: odd}, data: {n: 1}}";
     let text = format!("{CATALOGUED}---\n{first}\n---\n{}\n---\n{odd}\n", of(&catalogue));
     let input = Input::Text { name: "test.yaml".to_owned(), text: text.into_bytes(), is_of_server: false };
-    let (objects, _, warnings) = crate::read_inputs(&[input], None, Validate::Strict).unwrap();
+    let (objects, _, warnings) = crate::read_inputs(&[input], None, crate::Reading::default()).unwrap();
     assert_eq!(warnings, ["2 objects of kind ConfigMap (v1) are passed over: nothing here needs them"]);
     let now = "2026-01-01T00:00:00Z".parse().unwrap();
     let options = Options { objects, settle: true, ..Options::new(now) };

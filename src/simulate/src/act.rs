@@ -74,10 +74,10 @@ pub(crate) async fn perform(world: &mut World<'_>, step: &Step) -> Result<(), St
             Ok(())
         }
         Action::Interrupt(which) => {
-            let is_spot = |instance: &Instance| {
-                instance.offering.capacity_type == CapacityType::Spot && instance.interruption.is_none()
-            };
-            for id in pick(world, which, "spot instance", is_spot).await {
+            let cloud = world.parts.cloud.clone();
+            let may_be =
+                |instance: &Instance| instance.interruption.is_none() && cloud.is_interruptible(&instance.provider_id);
+            for id in pick(world, which, "interruptible instance", may_be).await {
                 world.parts.cloud.interrupt(&id);
             }
             Ok(())

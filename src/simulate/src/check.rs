@@ -21,9 +21,14 @@ impl Simulation {
     /// told at once.
     pub(crate) fn check_steps(&self) -> Result<(), SimulateError> {
         let ids = self.reservation_ids();
+        let catalogue = self.catalogue.reservations().iter();
+        let mut counts: BTreeMap<String, i64> =
+            catalogue.map(|(id, entry)| (id.clone(), i64::from(entry.instances))).collect();
+        counts.extend(self.objects.iter().filter_map(reservation_count));
         for step in &*self.steps {
             let wrong = |message| Err(SimulateError::Step { place: self.place(step.origin), message });
             match &step.action {
+                Action::Apply(objects) => counts.extend(objects.iter().filter_map(reservation_count)),
                 // Those of events are told with their field, and are checked before.
                 Action::Stock(offering, _) | Action::Price(offering, _) if !matches!(step.origin, Origin::Event(_)) => {
                     if let Err(problem) = keys(&self.catalogue, offering) {
@@ -38,6 +43,18 @@ impl Simulation {
                     let known = "one of the catalogue, or of a FakeCapacityReservation";
                     return wrong(format!("reservation.id: found {id:?}, expected {known}{hint}"));
                 }
+                Action::Reservation { id, count, used_by_others } => {
+                    if let Some(count) = count {
+                        counts.insert(id.to_string(), i64::from(*count));
+                    }
+                    // Fewer slots than others use are possible: its owner makes it smaller under them.
+                    if let (Some(used), Some(count)) = (used_by_others, counts.get(&**id))
+                        && i64::from(*used) > *count
+                    {
+                        let expected = format!("expected at most count, which is {count} then");
+                        return wrong(format!("reservation.usedByOthers: found {used}, {expected}"));
+                    }
+                }
                 _ => {}
             }
         }
@@ -51,6 +68,32 @@ pub(crate) fn reservation_id(object: &Object) -> Option<String> {
         Object::FakeCapacityReservation(own) => Some(own.id().to_owned()),
         _ => None,
     }
+}
+
+/// The id of a capacity reservation, and how many instances it holds.
+fn reservation_count(object: &Object) -> Option<(String, i64)> {
+    match object {
+        Object::FakeCapacityReservation(own) => Some((own.id().to_owned(), own.spec.count)),
+        _ => None,
+    }
+}
+
+/// Reservations of which others use more than there is; a sentence for each. In a cluster it is their condition.
+pub(crate) fn over_used(objects: &[Object], steps: &[Step]) -> Vec<String> {
+    let applied = steps.iter().filter_map(|step| match &step.action {
+        Action::Apply(objects) => Some(objects.as_slice()),
+        _ => None,
+    });
+    let mut told = BTreeSet::new();
+    for object in objects.iter().chain(applied.flatten()) {
+        let Object::FakeCapacityReservation(own) = object else { continue };
+        let (used, count) = (own.spec.used_by_others, own.spec.count);
+        if used > count {
+            let why = format!("is {used}, more than spec.count, {count}: no slot is free until it is less");
+            told.insert(format!("FakeCapacityReservation {}: spec.usedByOthers: {why}", own.id()));
+        }
+    }
+    told.into_iter().collect()
 }
 
 /// Leaves the last of each object that is given more than once, as plans do; a sentence for each.

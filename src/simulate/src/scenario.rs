@@ -67,6 +67,9 @@ pub(crate) struct Cloud {
     /// How long a machine takes to shut down.
     #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub(crate) shutdown_delay: Option<GoDuration>,
+    /// How long pods take to stop that do not say so; at most their grace period.
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
+    pub(crate) pod_stop_delay: Option<GoDuration>,
     /// How long before its end a spot interruption is announced.
     #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub(crate) spot_notice: Option<GoDuration>,
@@ -110,6 +113,8 @@ pub(crate) struct Settings {
     /// What becomes of the consolidation that NodePools ask for.
     #[serde(default)]
     pub(crate) consolidation: Consolidation,
+    /// As `--eviction-price`: dollars an hour that a removal must save for each node that goes and each pod that it evicts.
+    pub(crate) eviction_price: Option<f64>,
     /// How often the cloud is asked what it offers.
     #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub(crate) offers_period: Option<GoDuration>,

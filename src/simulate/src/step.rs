@@ -107,7 +107,7 @@ impl Step {
             Action::Stock(offering, None) => format!("{} is in stock again", offered(offering)),
             Action::Stock(offering, Some(left)) => format!("{}: {left} left in stock", offered(offering)),
             Action::Price(offering, price) => format!("{} costs ${} an hour now", offered(offering), price.dollars()),
-            Action::Interrupt(of) => format!("the cloud takes back spot instances: {}", machines(of)),
+            Action::Interrupt(of) => format!("the cloud takes instances back: {}", machines(of)),
             Action::Kill(of) => format!("machines die: {}", machines(of)),
         })
     }

@@ -14,7 +14,7 @@ use crate::outcome::Outcome;
 use crate::scenario::Consolidation;
 
 /// What can be varied, beside reservations and gates.
-const KEYS: [&str; 4] = ["effort", "consolidation", "seed", "nodeCost"];
+const KEYS: [&str; 5] = ["effort", "consolidation", "seed", "nodeCost", "evictionPrice"];
 /// The most variants that run at a time.
 const MOST: usize = 64;
 
@@ -45,6 +45,7 @@ enum Setting {
     Consolidation,
     Seed,
     NodeCost,
+    EvictionPrice,
 }
 
 // === impl Variation ===
@@ -64,10 +65,12 @@ impl std::str::FromStr for Variation {
             ("consolidation", _) => Setting::Consolidation,
             ("seed", _) => Setting::Seed,
             ("nodeCost", _) => Setting::NodeCost,
+            ("evictionPrice", _) => Setting::EvictionPrice,
             (other, _) => {
                 let hint = nearest(other, KEYS).map_or(String::new(), |known| format!(": did you mean {known}?"));
                 let message = format!(
-                    "found {other:?}, expected reservation.ID, gate.NAME, effort, consolidation, seed or nodeCost{hint}"
+                    "found {other:?}, expected reservation.ID, gate.NAME, effort, consolidation, seed, nodeCost or \
+                     evictionPrice{hint}"
                 );
                 return Err(wrong(message));
             }
@@ -118,6 +121,10 @@ impl Variation {
     fn with(&self, simulation: &Simulation, value: &str) -> Result<Simulation, SimulateError> {
         let wrong = |message: String| SimulateError::Vary { text: self.text.clone(), message };
         let expected = |what: &str| wrong(format!("found {value:?}, expected {what}"));
+        let money = || {
+            let money = value.parse::<berth_catalogue::Money>().ok().filter(|money| is_price(*money));
+            money.ok_or_else(|| expected("dollars an hour, 0 to 1000000"))
+        };
         let mut varied = simulation.clone();
         let label = match &self.key {
             Setting::Reservation(id) => {
@@ -166,10 +173,12 @@ impl Variation {
                 format!("seed={value}")
             }
             Setting::NodeCost => {
-                let money = value.parse::<berth_catalogue::Money>().ok().filter(|money| is_price(*money));
-                let money = money.ok_or_else(|| expected("dollars an hour, 0 to 1000000"))?;
-                varied.controllers.solve.node_cost = money;
+                varied.controllers.solve.node_cost = money()?;
                 format!("nodeCost={value}")
+            }
+            Setting::EvictionPrice => {
+                varied.controllers.eviction_price = money()?;
+                format!("evictionPrice={value}")
             }
         };
         varied.name = if varied.name.is_empty() { label } else { format!("{} {label}", varied.name) };

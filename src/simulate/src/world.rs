@@ -233,6 +233,7 @@ impl<'s> World<'s> {
             lease_renewal: NEVER,
             status_report: NEVER,
             tells_starting: false,
+            stop_delay: simulation.stop_delay,
             ..KubeletConfig::default()
         };
         let built_in = berth_controller_manager::Timings {

@@ -23,13 +23,15 @@ fn launch(instance: &Instance) -> (String, String) {
     (instance.launched_at.to_string(), instance.offering.to_string())
 }
 
-/// Plays the sandbox's story in virtual time, and records it.
-async fn play_story(to: &Path) -> Launches {
+/// Plays the sandbox's story in virtual time, with requests that take up to so long, and records it.
+async fn play_story(to: &Path, seed: u64, request_delay: Duration) -> Launches {
     let (on_begun, mut begun) = unbounded_channel();
     let options = Options {
         story: true,
         catalogue: berth_sandbox::story_catalogue().unwrap(),
         on_begun: Some(on_begun),
+        seed,
+        request_delay,
         ..Options::new("2026-01-01T00:00:00Z".parse().unwrap())
     };
     let record_options = RecordOptions::from(&options);
@@ -90,7 +92,7 @@ impl Drop for Removed {
 fn a_recorded_story_is_decided_alike_and_otherwise_with_fewer_slots() {
     let path = Removed(std::env::temp_dir().join(format!("berth-recorded-{}.jsonl", std::process::id())));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
-    let story = runtime.block_on(play_story(&path.0));
+    let story = runtime.block_on(play_story(&path.0, 0, Duration::ZERO));
     assert!(story.len() > 6, "{story:?}");
 
     let text = std::fs::read_to_string(&path.0).unwrap();
@@ -123,6 +125,24 @@ fn a_recorded_story_is_decided_alike_and_otherwise_with_fewer_slots() {
         (difference - (less.cost.total - outcome.cost.total)).abs() < 1e-6 && difference.abs() > 0.001,
         "{difference}"
     );
+}
+
+/// The regression: of a recording in real time, the rollout was decided otherwise, as old pods were gone in the instant in
+/// which provisioning had waited long enough for their successors.
+#[test]
+fn a_story_whose_requests_take_their_time_is_decided_alike() {
+    for seed in 0..4 {
+        let path = Removed(std::env::temp_dir().join(format!("berth-slow-{seed}-{}.jsonl", std::process::id())));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+        let what = |launches: Launches| {
+            let mut what: Vec<String> = launches.into_iter().map(|(_, what)| what).collect();
+            what.sort();
+            what
+        };
+        let story = what(runtime.block_on(play_story(&path.0, seed, Duration::from_millis(40))));
+        let (replayed, _) = replay(&Simulation::read(&path.0).unwrap());
+        assert_eq!(what(replayed), story, "seed {seed}");
+    }
 }
 
 #[test]
@@ -221,7 +241,11 @@ fn is_replayed<F: Future<Output = ()>>(
         what.sort();
         what
     };
+    let eviction_price = controllers.eviction_price.dollars();
     let played = what(runtime.block_on(play(&path.0, controllers, act)));
+    let text = std::fs::read_to_string(&path.0).unwrap();
+    let settings = format!("\"evictionPrice\":{eviction_price}");
+    assert_eq!(text.contains(&settings), eviction_price > 0.0, "{text}");
     let (replayed, outcome) = replay(&Simulation::read(&path.0).unwrap());
     assert_eq!(what(replayed), played, "{}", std::fs::read_to_string(&path.0).unwrap());
     (played, outcome)
@@ -234,6 +258,7 @@ fn a_recording_is_replayed_under_its_own_guards() {
     controllers.ceilings.of_each_pool.launches_per_hour = Some(2);
     controllers.solve.max_shares = vec![parse_max_share("zone=50%").unwrap()];
     controllers.convert.reservations.enable_preemption = true;
+    controllers.eviction_price = "0.25".parse().unwrap();
     let (launches, outcome) = is_replayed("guards", controllers, |client| async move {
         apply(&client, pool(&json!([]))).await;
         apply(&client, deployment(12, &json!([]))).await;

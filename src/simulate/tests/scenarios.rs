@@ -149,6 +149,31 @@ events:
 }
 
 #[test]
+fn an_interruptible_reservation_takes_its_instances_back_in_a_scenario() {
+    let folder = Folder::new("interruptible");
+    let launched = |events: &str| {
+        let more = format!(
+            "- apiVersion: berth.sh/v1alpha1
+  kind: FakeCapacityReservation
+  metadata: {{name: cr-back}}
+  spec: {{instanceTypes: [big], zones: [a], count: 2, type: Interruptible}}
+events:
+- {{at: 0s, reservation: {{id: cr, count: 0}}}}
+{events}"
+        );
+        let outcome = run(&folder, &scenario("reserved, on-demand", 2, &more));
+        assert!(outcome.is_complete(), "{outcome:?}");
+        (outcome.nodes.launched, outcome.nodes.interrupted, outcome.pods.evictions)
+    };
+    assert_eq!(launched(""), (2, 0, 0));
+    // One slot goes: its pod moves to a node that is bought.
+    assert_eq!(launched("- {at: 10m, reservation: {id: cr-back, count: 1}}\n"), (3, 1, 1));
+    // One instance is taken, and its slot stays: what takes its place is bought, and moves to the slot once it is free.
+    let (launched, interrupted, _) = launched("- {at: 10m, interrupt: {count: 1}}\n");
+    assert!((3..=4).contains(&launched) && interrupted == 1, "{launched} {interrupted}");
+}
+
+#[test]
 fn slots_are_paid_for_used_or_not_and_other_nodes_while_they_run() {
     let folder = Folder::new("cost");
     let outcome = run(&folder, &scenario("reserved, on-demand", 3, ""));
@@ -363,6 +388,10 @@ fn mistakes_name_file_line_field_and_what_was_expected() {
         ),
         ("settings: {featureGates: Fast=true}\n", ["settings.featureGates", "scenario.yaml:29:"]),
         (
+            "events:\n- {at: 5m, scale: {nam: web, replicas: 1}}\n",
+            ["events[0].scale.nam: unknown field: did you mean name?", "events[0].scale.name: is missing"],
+        ),
+        (
             "events:\n- {at: 5m, delete: {apiVersion: apps/v1, kind: Deploymnt, name: web}}\n",
             ["events[0].delete.kind: found \"Deploymnt\", expected a kind", "did you mean Deployment?"],
         ),
@@ -403,6 +432,11 @@ fn mistakes_name_file_line_field_and_what_was_expected() {
         let error = Simulation::read(&path).unwrap_err().to_string();
         assert!(expected.iter().all(|part| error.contains(part)), "{expected:?} is not in:\n{error}");
     }
+    let misspelt = scenario("on-demand", 0, "").replacen("duration:", "lenght:", 1);
+    let error = Simulation::read(&folder.write("scenario.yaml", &misspelt)).unwrap_err().to_string();
+    let first = error.lines().next().unwrap_or_default();
+    assert!(first.contains("lenght: unknown field") && error.contains("scenario.yaml:3:"), "{error}");
+    assert!(error.contains("duration: is missing"), "{error}");
     let inline = scenario("on-demand", 0, "").replace("kind: NodePool", "kind: NodePol");
     let error = Simulation::read(&folder.write("scenario.yaml", &inline)).unwrap_err().to_string();
     assert!(error.contains("objects[0]"), "{error}");
@@ -579,13 +613,68 @@ fn more_pods_than_there_may_be_are_refused_where_they_are_asked_for() {
     folder.write("catalogue.yaml", CATALOGUE);
     let path = folder.write("scenario.yaml", &scenario("on-demand", 1_000_000, ""));
     let error = Simulation::read(&path).unwrap_err().to_string();
-    assert!(error.ends_with("found 1000000 pods at the same time, expected at most 200000"), "{error}");
+    // The regression: the line was that of the first object, and no field was named.
+    let expected = "objects[1].spec.replicas: found 1000000, expected at most 200000 pods at the same time";
+    assert!(error.contains(expected) && error.contains("scenario.yaml:22:"), "{error}");
+    folder.write("more.yaml", MANY_ELSEWHERE);
+    let path = folder.write("scenario.yaml", &scenario("on-demand", 150_000, "manifests: [more.yaml]\n"));
+    let error = Simulation::read(&path).unwrap_err().to_string();
+    let expected = "objects[1].spec.replicas: found 150000, which makes 250000 pods at the same time, expected at most";
+    assert!(error.contains(expected), "{error}");
     // Two that are few enough alone are too many together.
     let more =
         "events: [{at: 1m, scale: {name: web, replicas: 150000}}, {at: 2m, scale: {name: other, replicas: 60000}}]";
     let path = folder.write("scenario.yaml", &scenario("on-demand", 1, more));
     let error = Simulation::read(&path).unwrap_err().to_string();
-    assert!(error.contains("events[1]") && error.contains("found 210000 pods"), "{error}");
+    let expected = "events[1].scale.replicas: found 60000, which makes 210000 pods at the same time";
+    assert!(error.contains(expected), "{error}");
+    let apply = "events:\n- {at: 1m, apply: {manifests: [more.yaml]}}\n- {at: 2m, apply: {manifests: [again.yaml]}}\n";
+    folder.write("again.yaml", &MANY_ELSEWHERE.replace("name: more", "name: again").replace("100000", "150000"));
+    let path = folder.write("scenario.yaml", &scenario("on-demand", 1, apply));
+    let error = Simulation::read(&path).unwrap_err().to_string();
+    let expected = "events[1]: found 150000 as spec.replicas of Deployment default/again, which makes 250001 pods";
+    assert!(error.contains(expected), "{error}");
+}
+
+const MANY_ELSEWHERE: &str = "apiVersion: apps/v1
+kind: Deployment
+metadata: {name: more}
+spec:
+  replicas: 100000
+  selector: {matchLabels: {app: more}}
+  template:
+    metadata: {labels: {app: more}}
+    spec:
+      containers:
+      - {name: more, image: i}
+";
+
+#[test]
+fn others_use_no_more_of_a_reservation_than_it_holds() {
+    let folder = Folder::new("others");
+    folder.write("catalogue.yaml", CATALOGUE);
+    let error_of = |events: &str| {
+        let path = folder.write("scenario.yaml", &scenario("on-demand", 0, &format!("events:\n{events}")));
+        Simulation::read(&path).map_err(|error| error.to_string())
+    };
+    // What an event says, of the count that there is by then.
+    for events in [
+        "- {at: 1m, reservation: {id: cr, count: 1, usedByOthers: 5}}\n",
+        "- {at: 1m, reservation: {id: cr, count: 1}}\n- {at: 2m, reservation: {id: cr, usedByOthers: 5}}\n",
+    ] {
+        let error = error_of(events).unwrap_err();
+        let expected = "reservation.usedByOthers: found 5, expected at most count, which is 1 then";
+        assert!(error.contains(expected) && error.contains("scenario.yaml:3"), "{error}");
+    }
+    // Fewer than others use is what its owner may make of it.
+    let fewer = "- {at: 1m, reservation: {id: cr, usedByOthers: 2}}\n- {at: 2m, reservation: {id: cr, count: 1}}\n";
+    assert_eq!(error_of(fewer).unwrap().warnings(), Vec::<String>::new());
+    let object = "- {apiVersion: berth.sh/v1alpha1, kind: FakeCapacityReservation, metadata: {name: more},
+  spec: {instanceTypes: [big], zones: [a], count: 1, usedByOthers: 5}}\n";
+    let path = folder.write("scenario.yaml", &scenario("on-demand", 0, object));
+    let warnings = Simulation::read(&path).unwrap().warnings().join("\n");
+    let expected = "FakeCapacityReservation more: spec.usedByOthers: is 5, more than spec.count, 1: no slot is free";
+    assert!(warnings.contains(expected), "{warnings}");
 }
 
 #[test]
@@ -671,6 +760,32 @@ fn consolidation_is_varied_of_node_pools_that_are_made_or_come_later_too() {
         assert!(hours(written) < hours(never) * 0.8, "{what}: {} and {}", hours(written), hours(never));
         assert_eq!(never.pods.evictions, 0, "{what}");
     }
+}
+
+/// Two types whose prices pass each other every ten minutes.
+#[test]
+fn nodes_follow_every_price_at_no_price_of_evictions_and_stay_at_some() {
+    let folder = Folder::new("oscillation");
+    let other =
+        CATALOGUE.replace("big", "other").replace("Price: 0.4", "Price: 0.42").replace("values: [cr]", "values: [cr2]");
+    let events = "events:
+- {at: 10m, every: 20m, price: {instanceType: big, dollars: 0.46}}
+- {at: 20m, every: 20m, price: {instanceType: big, dollars: 0.4}}
+";
+    let text = scenario("on-demand", 2, events).replace("duration: 30m", "duration: 2h");
+    let text = text.replace("catalogue.yaml", "two.yaml");
+    folder.write("two.yaml", &format!("{CATALOGUE}{other}"));
+    let variation: Variation = "evictionPrice=0,0.05".parse().unwrap();
+    let all = variants(&read(&folder, &text), &[variation]).unwrap();
+    let [at_none, at_some] = &run_all(&all, 2).unwrap()[..] else { panic!("two variants") };
+    // Each node and its pod are two units of disruption; a move saves four cents.
+    assert!(at_none.pods.evictions >= 20, "{:?}", at_none.pods);
+    assert_eq!((at_some.pods.evictions, at_some.nodes.launched), (0, 2), "{:?}", at_some.pods);
+    let set = text.replacen("objects:\n", "settings: {evictionPrice: 0.05}\nobjects:\n", 1);
+    assert_eq!(run(&folder, &set).pods.evictions, 0);
+    let wrong = text.replacen("objects:\n", "settings: {evictionPrice: -1}\nobjects:\n", 1);
+    let error = Simulation::read(&folder.write("wrong.yaml", &wrong)).unwrap_err().to_string();
+    assert!(error.contains("settings.evictionPrice") && error.contains("expected dollars an hour"), "{error}");
 }
 
 #[test]

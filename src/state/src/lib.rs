@@ -24,7 +24,7 @@
 //! pod.metadata.name = Some("web".to_owned());
 //! pod.spec = Some(PodSpec { containers: vec![Container::default()], ..PodSpec::default() });
 //! let mut state = State::new(berth_state::Options::default());
-//! let touched = state.apply(Event::Applied(Object::from(pod)), Time::UNIX_EPOCH)?;
+//! let touched = state.apply(Event::Applied(Object::from(pod)))?;
 //! assert!(touched.waiting);
 //! assert_eq!(state.cluster(Time::UNIX_EPOCH).pending[0].members[0].name.as_ref(), "web");
 //! assert!(!state.is_synced(), "nothing was listed yet");

@@ -17,6 +17,7 @@ impl State {
         let objects = Counted { entries: &self.entries, cloud: &self.cloud };
         let is_done = built.patch(key, (before, after), objects) == Patched::Done
             && built.live.show_images(&objects) == Patched::Done;
+        built.note_change();
         if !is_done {
             self.forget(key.kind.name());
         }
@@ -25,11 +26,12 @@ impl State {
     /// Free instances of finite supplies are others now.
     pub(crate) fn supplies_changed(&mut self) {
         let Some(built) = &mut self.built else { return };
-        built.is_patched = true;
         let objects = Counted { entries: &self.entries, cloud: &self.cloud };
         let in_flight = objects.claims().filter(|claim| !is_launched(claim));
         let names = in_flight.filter_map(|claim| claim.metadata.name.clone());
-        if built.live.supplies_changed(&objects, names) == Patched::NeedsRebuild {
+        let is_done = built.live.supplies_changed(&objects, names) == Patched::Done;
+        built.note_change();
+        if !is_done {
             self.forget("supplies");
         }
     }
@@ -41,7 +43,9 @@ impl State {
         let Some(built) = &mut self.built else { return };
         let objects = Counted { entries: &self.entries, cloud: &self.cloud };
         // One that could not be used with the catalogue may be usable with this one.
-        if !built.refused.is_empty() || built.offers_changed(objects) == Patched::NeedsRebuild {
+        let is_done = built.refused.is_empty() && built.offers_changed(objects) == Patched::Done;
+        built.note_change();
+        if !is_done {
             self.forget("offers");
         }
     }
@@ -49,7 +53,6 @@ impl State {
 
 impl Built {
     fn offers_changed(&mut self, objects: Counted<'_>) -> Patched {
-        self.is_patched = true;
         let Some(catalogue) = &objects.cloud.catalogue else { return Patched::NeedsRebuild };
         let classes = objects.cloud.classes.iter().map(|(class, catalogue)| (class, &**catalogue)).collect();
         let overlays = objects.of_kind(Kind::NodeOverlay).filter_map(|(_, object)| object.whole::<NodeOverlay>());
@@ -64,7 +67,6 @@ impl Built {
         if !self.refused.is_empty() && before.is_some() {
             return Patched::NeedsRebuild;
         }
-        self.is_patched = true;
         let live = &mut self.live;
         let name = &*key.name;
         match key.kind {

@@ -3,19 +3,22 @@
 
 use std::collections::BTreeMap;
 
-use berth_convert::{Builder, ConvertError, Expansion, Objects, Options};
+use berth_convert::{Builder, Expansion, Objects, Options};
 
 use crate::built::{Built, Conversion, Tracked};
 use crate::counted::Counted;
+use crate::entry::Entry;
 use crate::event::{CountsAs, RefusedObject};
+use crate::kept::Kept;
 use crate::{Key, Kind, State, Time};
 
 impl State {
-    /// The cluster as [`State::cluster`] has it, to be followed; `None` where nothing could be converted.
-    pub fn tracked(&mut self, now: Time) -> Option<Tracked<'_>> {
-        self.cluster(now);
-        let Built { conversion, live, .. } = self.built.as_ref()?;
-        Some(Tracked { cluster: live.tidied(), conversion, live })
+    /// The cluster as [`State::cluster`] has it, to be followed.
+    pub fn tracked(&mut self, now: Time) -> Tracked<'_> {
+        let Built { conversion, live, .. } = self.converted_by(now);
+        live.cluster();
+        let live = &*live;
+        Tracked { cluster: live.tidied(), conversion, live }
     }
 
     /// How often everything was converted anew: at first, and where a change could not be taken in where it is.
@@ -23,19 +26,41 @@ impl State {
         self.conversions.values().sum()
     }
 
-    /// The same by what had it done: the kind of the object that changed, `supplies`, `offers` or `time`.
+    /// The same by what had it done: the kind of the object that changed, `supplies`, `offers`, `resources` or `time`.
     pub fn conversions(&self) -> &BTreeMap<&'static str, u64> {
         &self.conversions
     }
 
-    /// Converts everything anew.
-    pub(crate) fn convert_anew(&mut self, now: Time) {
-        *self.conversions.entry(self.forgotten).or_default() += 1;
-        self.gone = None;
-        self.built = self.build(now).ok();
+    /// What is converted, brought up to date: there is no cluster but what all objects make.
+    pub(crate) fn converted_by(&mut self, now: Time) -> &mut Built {
+        let built = match self.built.take() {
+            Some(built) if built.is_current(now) => built,
+            gone => {
+                // Time alone changes it, too.
+                if let Some(gone) = gone {
+                    self.forgotten = if gone.live.is_valid_at(now) { "resources" } else { "time" };
+                }
+                *self.conversions.entry(self.forgotten).or_default() += 1;
+                self.gone = None;
+                self.build(now)
+            }
+        };
+        self.built.insert(built)
     }
 
-    pub(crate) fn build(&self, now: Time) -> Result<Built, ConvertError> {
+    /// Converts everything. Where there are more resources than are told apart, those count that were asked for first.
+    pub(crate) fn build(&self, now: Time) -> Built {
+        let built = self.build_in_order(now, self.entries.iter());
+        if !built.live.has_refused_resources() {
+            return built;
+        }
+        drop(built);
+        let mut entries: Vec<(&Key, &Entry)> = self.entries.iter().collect();
+        entries.sort_by_key(|(key, entry)| turn(key, entry));
+        self.build_in_order(now, entries.into_iter())
+    }
+
+    fn build_in_order<'s>(&'s self, now: Time, entries: impl Iterator<Item = (&'s Key, &'s Entry)>) -> Built {
         let mut builder = Builder::new(Options { now: Some(now), ..self.options.clone() });
         builder.set_expansion(Expansion::PodsThatExist);
         let mut refused = Vec::new();
@@ -54,15 +79,45 @@ impl State {
             builder
                 .adjust_slots(|id, free| Counted { entries: &self.entries, cloud: &self.cloud }.free_slots(id, free));
         }
-        for (key, entry) in self.entries.iter() {
+        let mut n_objects = 0;
+        for (key, entry) in entries {
             let Some(object) = entry.counted() else { continue };
+            n_objects += 1;
             if let Err(error) = object.add_to(&mut builder) {
                 refused.push(RefusedObject::new(key.clone(), &error, CountsAs::Absent));
             }
         }
         builder.leave_out_counted(|id, claim| self.cloud.counts_launch(id, claim));
-        let live = builder.finish_live()?;
+        let live = builder.finish_live();
         let warnings = live.warnings().map(str::to_owned).collect();
-        Ok(Built { conversion: Conversion::default(), live, is_patched: false, warnings, refused })
+        Built {
+            conversion: Conversion::default(),
+            live,
+            at: now,
+            n_objects,
+            n_changes: 0,
+            knows_too_few: false,
+            is_patched: false,
+            warnings,
+            refused,
+        }
+    }
+}
+
+/// When an object is read where not all resources can be told apart: first what has resources, then pods by age, then what
+/// makes pods, which asks for nothing itself.
+fn turn(key: &Key, entry: &Entry) -> (u8, Option<Time>) {
+    match key.kind {
+        Kind::Pod => {
+            let created = entry.counted().and_then(Kept::pod).and_then(|pod| pod.created());
+            (1, Some(created.unwrap_or(Time::MAX)))
+        }
+        Kind::CronJob
+        | Kind::Deployment
+        | Kind::Job
+        | Kind::ReplicaSet
+        | Kind::ReplicationController
+        | Kind::StatefulSet => (2, None),
+        _ => (0, None),
     }
 }

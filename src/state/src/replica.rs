@@ -48,7 +48,7 @@ impl State {
 
     /// Whether the cluster of that time needs no conversion of everything.
     pub fn is_converted(&self, now: Time) -> bool {
-        self.built.as_ref().is_some_and(|built| built.live.is_valid_at(now))
+        self.built.as_ref().is_some_and(|built| built.is_current(now))
     }
 
     /// A copy with the converted cluster, for [`State::adopt`]. It takes as long as the cluster is large.

@@ -59,8 +59,6 @@ pub struct State {
     pub(crate) conversions: BTreeMap<&'static str, u64>,
     /// What the next conversion is for.
     pub(crate) forgotten: &'static str,
-    /// What a conversion that failed leaves.
-    empty: Cluster,
     /// What a replica is to be told, where there is one.
     pub(crate) noted: Option<Noted>,
     /// How many replicas there were.
@@ -93,7 +91,6 @@ impl State {
             gone: None,
             conversions: BTreeMap::new(),
             forgotten: "first",
-            empty: Cluster::new(),
             noted: None,
             n_replicas: 0,
             follows: None,
@@ -106,7 +103,7 @@ impl State {
     /// # Errors
     /// Objects that cannot be used, with their reasons: they count as [`RefusedObject::counts_as`] says, and all else of
     /// the event was taken in.
-    pub fn apply(&mut self, event: Event, _now: Time) -> Result<Touched, Refused> {
+    pub fn apply(&mut self, event: Event) -> Result<Touched, Refused> {
         let mut refused = Vec::new();
         let touched = match event {
             Event::Applied(object) => self.upsert(object, &mut refused),
@@ -190,7 +187,6 @@ impl State {
             gone: None,
             conversions: BTreeMap::new(),
             forgotten: "first",
-            empty: Cluster::new(),
             noted: None,
             n_replicas: 0,
             follows: None,
@@ -205,29 +201,17 @@ impl State {
 
     /// What people should know of the cluster, a line each. Converts everything anew beside where objects came or went.
     pub fn warnings(&mut self, now: Time) -> &[String] {
-        self.cluster(now);
-        if self.built.as_ref().is_some_and(|built| built.is_patched) {
-            let anew = self.build(now).ok();
-            if let Some((built, anew)) = self.built.as_mut().zip(anew) {
-                (built.warnings, built.is_patched) = (anew.warnings, false);
-            }
+        let anew = self.converted_by(now).is_patched.then(|| self.build(now).warnings);
+        let built = self.converted_by(now);
+        if let Some(anew) = anew {
+            (built.warnings, built.is_patched) = (anew, false);
         }
-        self.built.as_ref().map_or(&[], |built| &built.warnings)
+        &built.warnings
     }
 
     /// The cluster that decisions are made from, brought up to date by what has changed. Its nodes are in no order.
     pub fn cluster(&mut self, now: Time) -> &Cluster {
-        // Time alone changes it, too.
-        if !self.built.as_ref().is_some_and(|built| built.live.is_valid_at(now)) {
-            if self.built.is_some() {
-                self.forgotten = "time";
-            }
-            self.convert_anew(now);
-        }
-        match &mut self.built {
-            Some(built) => built.live.cluster(),
-            None => &self.empty,
-        }
+        self.converted_by(now).live.cluster()
     }
 
     /// The cluster as [`State::cluster`] gave it last; `None` where something has changed since that has everything

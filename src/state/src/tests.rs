@@ -10,6 +10,7 @@ mod in_place;
 mod records;
 mod references;
 mod replicas;
+mod resources;
 mod spreading;
 mod usable;
 
@@ -47,7 +48,7 @@ fn deleted(object: &Object, version: u64) -> Event {
 fn state_of(objects: impl IntoIterator<Item = Object>) -> State {
     let mut state = State::new(Options::default());
     for object in objects {
-        state.apply(Event::Applied(object), NOW).unwrap();
+        state.apply(Event::Applied(object)).unwrap();
     }
     state
 }
@@ -69,10 +70,10 @@ fn conditions_of_a_node_claim_concern_no_decision_and_are_there_to_be_read() {
     let mut state = state_of([mk_pool_claim(&json!({}))]);
     let told = json!([{"type": "Consolidatable", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
     let later = mk_pool_claim(&json!({"conditions": told, "lastPodEventTime": "2026-01-01T00:00:00Z"}));
-    assert!(state.apply(Event::Applied(later), NOW).unwrap().is_nothing());
+    assert!(state.apply(Event::Applied(later)).unwrap().is_nothing());
     assert_eq!(conditions(&state), 1);
     for status in [json!({"providerID": "i-1"}), json!({"providerID": "i-1", "capacity": mk_room()})] {
-        assert!(state.apply(Event::Applied(mk_pool_claim(&status)), NOW).unwrap().room, "{status}");
+        assert!(state.apply(Event::Applied(mk_pool_claim(&status))).unwrap().room, "{status}");
     }
 }
 
@@ -108,17 +109,17 @@ fn classes_that_come_change_and_go_are_taken_in_where_they_are() {
         (priority(2), 1),
         (storage("WaitForFirstConsumer"), 0),
     ] {
-        state.apply(Event::Applied(object), NOW).unwrap();
+        state.apply(Event::Applied(object)).unwrap();
         assert_eq!(refused(&mut state), n_refused);
     }
     for (object, n_refused) in [(priority(2), 0), (storage("WaitForFirstConsumer"), 1)] {
-        state.apply(deleted(&object, 9), NOW).unwrap();
+        state.apply(deleted(&object, 9)).unwrap();
         assert_eq!(refused(&mut state), n_refused);
     }
     assert_eq!(state.n_conversions(), 1, "{:?}", state.conversions());
     // A pod that leaves its priority to the class has everything converted anew with it.
-    state.apply(Event::Applied(pod("named", json!({"priorityClassName": "high"}))), NOW).unwrap();
-    state.apply(Event::Applied(priority(3)), NOW).unwrap();
+    state.apply(Event::Applied(pod("named", json!({"priorityClassName": "high"})))).unwrap();
+    state.apply(Event::Applied(priority(3))).unwrap();
     let priorities = |state: &mut State| -> Vec<i32> {
         let cluster = state.cluster(NOW);
         cluster.pending.iter().map(|row| cluster.specs[row.spec.index()].priority).collect()
@@ -135,32 +136,32 @@ fn what_a_list_did_not_have_is_not_brought_back_by_an_older_event() {
         objects: Vec::new(),
         resource_version: Some(version.into()),
     };
-    state.apply(list("7"), NOW).unwrap();
-    assert!(state.apply(Event::Applied(mk_pod("web", "1", 7, Some("n"))), NOW).unwrap().is_nothing());
+    state.apply(list("7")).unwrap();
+    assert!(state.apply(Event::Applied(mk_pod("web", "1", 7, Some("n")))).unwrap().is_nothing());
     assert_eq!(pods_on(&mut state, 0), 0);
     // A server that began anew counts from the start.
-    state.apply(list("3"), NOW).unwrap();
-    state.apply(Event::Applied(mk_pod("web", "1", 4, Some("n"))), NOW).unwrap();
+    state.apply(list("3")).unwrap();
+    state.apply(Event::Applied(mk_pod("web", "1", 4, Some("n")))).unwrap();
     assert_eq!(pods_on(&mut state, 0), 1);
 }
 
 #[test]
 fn the_same_event_twice_changes_nothing() {
     let mut state = state_of([mk_pod("web", "1", 1, None)]);
-    let again = state.apply(Event::Applied(mk_pod("web", "1", 1, None)), NOW).unwrap();
+    let again = state.apply(Event::Applied(mk_pod("web", "1", 1, None))).unwrap();
     assert!(again.is_nothing(), "{again:?}");
 }
 
 #[test]
 fn an_older_event_undoes_neither_a_change_nor_a_deletion() {
     let mut state = state_of([mk_node("n", 1), mk_pod("web", "1", 5, Some("n"))]);
-    assert!(state.apply(Event::Applied(mk_pod("web", "1", 4, None)), NOW).unwrap().is_nothing());
+    assert!(state.apply(Event::Applied(mk_pod("web", "1", 4, None))).unwrap().is_nothing());
     assert_eq!(pods_on(&mut state, 0), 1);
-    state.apply(deleted(&mk_pod("web", "1", 5, None), 7), NOW).unwrap();
-    assert!(state.apply(Event::Applied(mk_pod("web", "1", 6, Some("n"))), NOW).unwrap().is_nothing());
+    state.apply(deleted(&mk_pod("web", "1", 5, None), 7)).unwrap();
+    assert!(state.apply(Event::Applied(mk_pod("web", "1", 6, Some("n")))).unwrap().is_nothing());
     assert_eq!(pods_on(&mut state, 0), 0);
     // Another of that name, made later.
-    state.apply(Event::Applied(mk_pod("web", "2", 8, Some("n"))), NOW).unwrap();
+    state.apply(Event::Applied(mk_pod("web", "2", 8, Some("n")))).unwrap();
     assert_eq!(pods_on(&mut state, 0), 1);
 }
 
@@ -173,16 +174,16 @@ fn a_snapshot_knows_what_there_was_and_changes_by_itself() {
     let node = Key::new(Kind::Node, "", "n").with_uid(None);
     let write = snapshot.assume(&node, Patch::Remove).unwrap();
     assert_eq!((snapshot.cluster(NOW).nodes.len(), state.cluster(NOW).nodes.len()), (0, 1));
-    state.apply(Event::Applied(mk_pod("web", "1", 2, Some("n"))), NOW).unwrap();
+    state.apply(Event::Applied(mk_pod("web", "1", 2, Some("n")))).unwrap();
     let settled = Event::Settled { assumption: write.assumption, outcome: Outcome::Refused };
-    snapshot.apply(settled, NOW).unwrap();
+    snapshot.apply(settled).unwrap();
     assert_eq!((n_pending(&mut snapshot), n_pending(&mut state)), (1, 0));
 }
 
 #[test]
 fn resource_versions_are_compared_as_numbers() {
     let mut state = state_of([mk_node("n", 1), mk_pod("web", "1", 9, None)]);
-    state.apply(Event::Applied(mk_pod("web", "1", 10, Some("n"))), NOW).unwrap();
+    state.apply(Event::Applied(mk_pod("web", "1", 10, Some("n")))).unwrap();
     assert_eq!(pods_on(&mut state, 0), 1);
 }
 
@@ -190,7 +191,7 @@ fn resource_versions_are_compared_as_numbers() {
 fn the_deletion_of_an_earlier_incarnation_leaves_the_later() {
     let mut state = state_of([mk_pod("web", "2", 8, None)]);
     let earlier = Event::Deleted { object: pod_key("web").with_uid(Some("1")), resource_version: None };
-    assert!(state.apply(earlier, NOW).unwrap().is_nothing());
+    assert!(state.apply(earlier).unwrap().is_nothing());
     assert_eq!(n_pending(&mut state), 1);
 }
 
@@ -198,10 +199,10 @@ fn the_deletion_of_an_earlier_incarnation_leaves_the_later() {
 fn the_deletion_of_a_later_incarnation_tells_that_the_earlier_went_too() {
     let mut state = state_of([mk_pod("web", "first", 11, Some("n"))]);
     // The second one was never told.
-    state.apply(deleted(&mk_pod("web", "second", 13, None), 15), NOW).unwrap();
+    state.apply(deleted(&mk_pod("web", "second", 13, None), 15)).unwrap();
     assert!(state.get(&pod_key("web")).is_none());
-    state.apply(Event::Applied(mk_pod("web", "third", 17, None)), NOW).unwrap();
-    state.apply(deleted(&mk_pod("web", "first", 11, None), 12), NOW).unwrap();
+    state.apply(Event::Applied(mk_pod("web", "third", 17, None))).unwrap();
+    state.apply(deleted(&mk_pod("web", "first", 11, None), 12)).unwrap();
     assert!(state.get(&pod_key("web")).is_some());
 }
 
@@ -213,7 +214,7 @@ fn a_relist_deletes_what_it_does_not_list_unless_that_is_newer() {
         objects: vec![mk_pod("a", "1", 1, None)],
         resource_version: Some("20".to_owned()),
     };
-    state.apply(list, NOW).unwrap();
+    state.apply(list).unwrap();
     let names: Vec<&str> = state.objects(Kind::Pod).map(|(key, _)| &*key.name).collect();
     assert_eq!(names, ["a", "c"]);
 }
@@ -232,13 +233,13 @@ fn an_unusable_object_is_refused_by_field_and_counts_as_absent_while_all_else_st
         objects: vec![mk_pod("good", "1", 1, None), Object::from(typed::<Pod>(bad))],
         resource_version: None,
     };
-    let refused = state.apply(list, NOW).unwrap_err();
+    let refused = state.apply(list).unwrap_err();
     let text = refused.to_string();
     assert!(text.starts_with("Pod default/web: spec.containers[0].resources.requests"), "{text}");
     assert_eq!(n_pending(&mut state), 1);
     assert_eq!(state.refused().count(), 1);
     // Mended, it counts again.
-    state.apply(Event::Applied(mk_pod("web", "2", 4, None)), NOW).unwrap();
+    state.apply(Event::Applied(mk_pod("web", "2", 4, None))).unwrap();
     assert_eq!((n_pending(&mut state), state.refused().count()), (2, 0));
 }
 
@@ -248,7 +249,7 @@ fn a_pod_on_a_node_with_unreadable_annotations_takes_its_room_without_them() {
     let mut bad = mk_pod("web", "1", 2, Some("n"));
     let key = "scheduling.koordinator.sh/reservation-allocated".to_owned();
     bad.metadata_mut().annotations = Some([(key, "{".to_owned())].into());
-    let refused = state.apply(Event::Applied(bad), NOW).unwrap_err();
+    let refused = state.apply(Event::Applied(bad)).unwrap_err();
     assert_eq!(refused.objects[0].counts_as, CountsAs::WithoutAnnotations);
     assert_eq!(pods_on(&mut state, 0), 1);
 }
@@ -264,7 +265,7 @@ fn a_workload_in_the_state_makes_no_pods() {
 }
 
 fn settle(state: &mut State, write: &Write, outcome: Outcome) -> Touched {
-    state.apply(Event::Settled { assumption: write.assumption, outcome }, NOW).unwrap()
+    state.apply(Event::Settled { assumption: write.assumption, outcome }).unwrap()
 }
 
 fn mk_claim(name: &str) -> berth_api::NodeClaim {
@@ -277,11 +278,11 @@ fn nothing_is_decided_before_every_kind_and_the_cloud_were_listed() {
     let mut state = State::new(Options::default());
     for &kind in Kind::ALL {
         assert!(!state.is_synced());
-        state.apply(Event::Relisted { kind, objects: Vec::new(), resource_version: None }, NOW).unwrap();
+        state.apply(Event::Relisted { kind, objects: Vec::new(), resource_version: None }).unwrap();
     }
     assert!(!state.is_synced());
     let catalogue = berth_catalogue::read(b"[]", "none").unwrap();
-    state.apply(Event::Offered { catalogue: catalogue.into(), seen: None }, NOW).unwrap();
+    state.apply(Event::Offered { catalogue: catalogue.into(), seen: None }).unwrap();
     assert!(state.is_synced());
 }
 
@@ -336,10 +337,10 @@ fn free_slots_are_those_counted_less_the_launches_that_the_count_did_not_see() {
     let mut claim = mk_claim("c");
     claim.metadata.labels = Some([("berth.sh/capacity-reservation-id".to_owned(), "cr-1".to_owned())].into());
     claim.status = Some(berth_api::NodeClaimStatus { provider_id: Some("i-1".to_owned()), ..Default::default() });
-    state.apply(Event::Applied(Object::from(claim)), NOW).unwrap();
+    state.apply(Event::Applied(Object::from(claim))).unwrap();
     let mut offer = |seen: Option<&[&str]>| {
         let seen = seen.map(|seen| seen.iter().map(|&id| id.to_owned()).collect());
-        state.apply(Event::Offered { catalogue: reserved(3).into(), seen }, NOW).unwrap();
+        state.apply(Event::Offered { catalogue: reserved(3).into(), seen }).unwrap();
         free_slots(&mut state)
     };
     assert_eq!(offer(None), 3);
@@ -347,7 +348,7 @@ fn free_slots_are_those_counted_less_the_launches_that_the_count_did_not_see() {
     assert_eq!(offer(Some(&["i-1"])), 3);
     assert_eq!(offer(Some(&["c"])), 3);
     let count = SlotCount { reservation_id: "cr-1".to_owned(), free: 1, seen: [].into() };
-    state.apply(Event::Counted(vec![count]), NOW).unwrap();
+    state.apply(Event::Counted(vec![count])).unwrap();
     assert_eq!(free_slots(&mut state), 0);
 }
 
@@ -357,17 +358,17 @@ fn a_launch_in_flight_that_the_count_left_out_already_takes_no_second_slot() {
     let mut claim = mk_claim("c");
     let on_slot = json!([{"key": "berth.sh/capacity-reservation-id", "operator": "In", "values": ["cr-1"]}]);
     claim.spec.requirements = typed(on_slot);
-    state.apply(Event::Offered { catalogue: reserved(3).into(), seen: None }, NOW).unwrap();
-    state.apply(Event::Applied(Object::from(claim)), NOW).unwrap();
+    state.apply(Event::Offered { catalogue: reserved(3).into(), seen: None }).unwrap();
+    state.apply(Event::Applied(Object::from(claim))).unwrap();
     assert_eq!(free_slots(&mut state), 2);
     let count = |seen: &[&str]| {
         let seen = seen.iter().map(|&name| name.to_owned()).collect();
         Event::Counted(vec![SlotCount { reservation_id: "cr-1".to_owned(), free: 2, seen }])
     };
-    state.apply(count(&[]), NOW).unwrap();
+    state.apply(count(&[])).unwrap();
     assert_eq!(free_slots(&mut state), 1, "the cloud did not know of it");
     // It was launched, and its NodeClaim does not show that yet.
-    state.apply(count(&["c"]), NOW).unwrap();
+    state.apply(count(&["c"])).unwrap();
     assert_eq!(free_slots(&mut state), 2);
 }
 
@@ -398,7 +399,7 @@ fn a_reservation_ends_when_its_time_has_come_though_no_event_says_so() {
 #[test]
 fn a_fork_takes_no_slot_twice_and_gives_them_back() {
     let mut state = State::new(Options::default());
-    state.apply(Event::Offered { catalogue: reserved(1).into(), seen: None }, NOW).unwrap();
+    state.apply(Event::Offered { catalogue: reserved(1).into(), seen: None }).unwrap();
     {
         let mut fork = state.fork();
         fork.take_slot("cr-1", NOW).unwrap();
@@ -464,16 +465,16 @@ fn an_overlay_that_selects_a_label_of_a_pool_follows_the_pool() {
     let mut state = State::new(Options { node_overlay: true, ..Options::default() });
     let offered = Event::Offered { catalogue: reserved(3).into(), seen: None };
     for event in [offered, Event::Applied(pool("b")), Event::Applied(Object::from(overlay))] {
-        state.apply(event, NOW).unwrap();
+        state.apply(event).unwrap();
     }
     let price = |state: &mut State| state.cluster(NOW).instance_types[0].offerings[0].list_price;
     let set: berth_model::Money = "0.5".parse().unwrap();
     for (team, is_set) in [("b", false), ("a", true), ("c", false), ("a", true)] {
-        state.apply(Event::Applied(pool(team)), NOW).unwrap();
+        state.apply(Event::Applied(pool(team))).unwrap();
         assert_eq!(price(&mut state) == set, is_set, "{team}");
     }
     let gone = Event::Deleted { object: pool("a").reference().unwrap(), resource_version: None };
-    state.apply(gone, NOW).unwrap();
+    state.apply(gone).unwrap();
     assert_ne!(price(&mut state), set);
 }
 
@@ -527,7 +528,7 @@ fn what_a_running_cluster_sees_all_the_time_converts_nothing_anew() {
         let node = cluster.nodes.iter().find(|node| cluster.symbols.text(node.name) == name);
         node.map(|node| node.free.get(berth_model::ResourceId::CPU))
     };
-    let conversion = state.tracked(NOW).unwrap().conversion.clone();
+    let conversion = state.tracked(NOW).conversion.clone();
     let uninitialized = json!({"providerID": "i-new", "conditions": [{"type": "Launched", "status": "True",
         "reason": "Launched", "message": "", "lastTransitionTime": "1970-01-01T00:00:00Z"}], "allocatable": mk_room()});
     let events = [
@@ -546,8 +547,8 @@ fn what_a_running_cluster_sees_all_the_time_converts_nothing_anew() {
     let mut seen = Vec::new();
     for event in events {
         let what = Key::of(&event).unwrap();
-        state.apply(Event::Applied(event), NOW).unwrap();
-        assert!(*state.tracked(NOW).unwrap().conversion == conversion, "{what} had everything converted anew");
+        state.apply(Event::Applied(event)).unwrap();
+        assert!(*state.tracked(NOW).conversion == conversion, "{what} had everything converted anew");
         seen.push((free(&mut state, "c"), free(&mut state, "new")));
     }
     // What the claim promises, then the node in its place, with room kept for the DaemonSet until its pod is there.
@@ -559,7 +560,7 @@ fn what_a_running_cluster_sees_all_the_time_converts_nothing_anew() {
     assert_eq!(seen[10], (None, Some(2500)));
     assert_eq!(state.cluster(NOW).budgets[0].allowed, 1);
     let gone = mk_node("new", 1).reference().unwrap().key.with_uid(None);
-    state.apply(Event::Deleted { object: gone, resource_version: None }, NOW).unwrap();
-    assert!(*state.tracked(NOW).unwrap().conversion == conversion);
+    state.apply(Event::Deleted { object: gone, resource_version: None }).unwrap();
+    assert!(*state.tracked(NOW).conversion == conversion);
     assert_eq!((free(&mut state, "c"), free(&mut state, "new")), (Some(3500), None));
 }

@@ -14,6 +14,8 @@ pub(crate) enum Condition {
     Label(String, Vec<String>),
     /// A StorageClass's allowedTopologies.
     Topologies(Vec<TopologySelectorTerm>),
+    /// A node for which a volume is being made.
+    Node(String),
 }
 
 /// A volume of a pod, as attach limits count it.
@@ -89,6 +91,12 @@ pub(crate) fn conditions(world: &World, pod: &Pod) -> Result<Vec<Condition>, Str
         if class.volume_binding_mode.as_deref() != Some("WaitForFirstConsumer") && !is_made_before {
             return Err(format!("unbound immediate persistentvolumeclaim {name}"));
         }
+        let annotations = world.volume_claims.get(&name).and_then(|claim| claim.metadata.annotations.as_ref());
+        let selected = annotations.and_then(|all| all.get("volume.kubernetes.io/selected-node"));
+        let waits = class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer");
+        if let Some(node) = selected.filter(|node| waits && world.nodes.contains_key(*node)) {
+            all.push(Condition::Node(node.clone()));
+        }
         if let Some(terms) = class.allowed_topologies.clone().filter(|t| !t.is_empty()) {
             all.push(Condition::Topologies(terms));
         }
@@ -112,6 +120,7 @@ pub(crate) fn holds(condition: &Condition, node: NodeView<'_>, is_new: bool) -> 
             }
             term_holds(&term, node)
         }),
+        Condition::Node(name) => !is_new && node.name == name,
         Condition::Label(key, values) => node.label(key).is_some_and(|v| values.iter().any(|x| x == v)),
         Condition::Topologies(terms) => terms.iter().any(|term| {
             term.match_label_expressions

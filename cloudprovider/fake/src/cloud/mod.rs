@@ -177,14 +177,19 @@ impl FakeCloud {
         });
     }
 
-    /// Interrupts a spot instance, with the notice that the configuration has.
+    /// Interrupts a spot instance, or one in an interruptible reservation, with the notice that the configuration has.
     pub fn interrupt(&self, id: &ProviderId) {
-        self.with(|world, now| world.interrupt(id, InterruptionReason::Spot, world.config.spot_notice, now));
+        self.with(|world, now| world.take_back(id, world.config.spot_notice, now));
     }
 
-    /// Interrupts a spot instance, with this notice.
+    /// Interrupts a spot instance, or one in an interruptible reservation, with this notice.
     pub fn interrupt_in(&self, id: &ProviderId, notice: Duration) {
-        self.with(|world, now| world.interrupt(id, InterruptionReason::Spot, notice, now));
+        self.with(|world, now| world.take_back(id, notice, now));
+    }
+
+    /// Whether an instance can be [interrupted](Self::interrupt): it is on spot, or in an interruptible reservation.
+    pub fn is_interruptible(&self, id: &ProviderId) -> bool {
+        self.look(|world, _| world.taken_back_as(id).is_some())
     }
 
     /// Retires an instance's machine after `notice`.

@@ -1,8 +1,9 @@
 //! Capacity reservations: who may use them, who does, and what their times do.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
-use berth_catalogue::{CapacityType, Catalogue, OfferingEntry};
+use berth_catalogue::{CapacityType, Catalogue, OfferingEntry, label};
 use berth_cloudprovider::{
     InterruptionReason, ProviderId, ReservationAdoption, ReservationKind, ReservationMatching, ReservationState,
 };
@@ -66,6 +67,7 @@ impl World {
             };
             for (instance_type, offering) in entry.offerings.iter().filter_map(|&place| catalogue.offering(place)) {
                 let definition = &mut reserved.definition;
+                definition.kind = kind_of(offering);
                 add(&mut definition.instance_types, &instance_type.name);
                 if let Some(zone) = offering.zone() {
                     add(&mut definition.zones, zone);
@@ -80,7 +82,7 @@ impl World {
     /// Adds a reservation, or changes one. Its instances run on, however many it holds from now on ([`Excess`]).
     pub(super) fn set_reservation(&mut self, id: &str, definition: FakeReservation, now: Timestamp) {
         self.n_changes += 1;
-        let notice = definition.end.map(|end| earlier(end, self.config.block_notice));
+        let notice = definition.end.map(|end| earlier(end, self.notice(definition.kind)));
         let times = [definition.start, notice, definition.end];
         for time in times.into_iter().flatten().filter(|&time| time > now) {
             self.at(time, Timer::Reservation(id.to_owned()));
@@ -105,15 +107,23 @@ impl World {
 
     pub(super) fn reservation_state(&self, reserved: &Reserved, now: Timestamp) -> ReservationState {
         let FakeReservation { start, end, kind, .. } = reserved.definition;
-        let is_block = kind == ReservationKind::CapacityBlock;
+        let ends_instances = kind != ReservationKind::OnDemand;
         if end.is_some_and(|end| end <= now) {
             ReservationState::Ended
         } else if start.is_some_and(|start| start > now) {
             ReservationState::Scheduled
-        } else if is_block && end.is_some_and(|end| earlier(end, self.config.block_notice) <= now) {
+        } else if ends_instances && end.is_some_and(|end| earlier(end, self.notice(kind)) <= now) {
             ReservationState::Expiring
         } else {
             ReservationState::Active
+        }
+    }
+
+    /// How long before the end of a reservation its instances are told.
+    const fn notice(&self, kind: ReservationKind) -> Duration {
+        match kind {
+            ReservationKind::Interruptible => self.config.spot_notice,
+            ReservationKind::CapacityBlock | ReservationKind::OnDemand => self.config.block_notice,
         }
     }
 
@@ -147,23 +157,33 @@ impl World {
             .map(|(id, _)| id.clone())
     }
 
-    /// Does what a reservation's state asks for: its end lets go of instances, a block's notice warns them, and free
-    /// slots take in running instances where the cloud does so.
+    /// Does what a reservation's state asks for: its end lets go of instances, its notice warns those that are shut down,
+    /// and free slots take in running instances where the cloud does so.
     pub(super) fn settle_reservation(&mut self, id: &str, now: Timestamp) {
         let Some(reserved) = self.reservations.get(id).cloned() else { return };
-        let is_block = reserved.definition.kind == ReservationKind::CapacityBlock;
+        let kind = reserved.definition.kind;
         match self.reservation_state(&reserved, now) {
             ReservationState::Scheduled => {}
             ReservationState::Expiring => {
                 let left = reserved.definition.end.map_or(now, |end| end).duration_since(now);
+                let reason = match kind {
+                    ReservationKind::Interruptible => InterruptionReason::Reclaimed,
+                    ReservationKind::CapacityBlock | ReservationKind::OnDemand => InterruptionReason::CapacityBlockEnd,
+                };
                 for member in self.members(id) {
                     let notice = left.try_into().unwrap_or_default();
-                    self.interrupt(&member, InterruptionReason::CapacityBlockEnd, notice, now);
+                    self.interrupt(&member, reason, notice, now);
                 }
             }
-            ReservationState::Ended if is_block => {
+            ReservationState::Ended if kind == ReservationKind::CapacityBlock => {
                 for member in self.members(id) {
                     self.shut_down(&member, now);
+                }
+            }
+            // Those that were told before end now; one that is cancelled gives notice first.
+            ReservationState::Ended if kind == ReservationKind::Interruptible => {
+                for member in self.members(id) {
+                    self.interrupt(&member, InterruptionReason::Reclaimed, self.config.spot_notice, now);
                 }
             }
             ReservationState::Ended => {
@@ -172,8 +192,12 @@ impl World {
                 }
             }
             ReservationState::Active => {
-                if !is_block && self.config.excess == Excess::Released {
-                    self.release_excess(id, &reserved, now);
+                match kind {
+                    ReservationKind::Interruptible => self.reclaim_excess(id, &reserved, now),
+                    ReservationKind::OnDemand if self.config.excess == Excess::Released => {
+                        self.release_excess(id, &reserved, now);
+                    }
+                    ReservationKind::OnDemand | ReservationKind::CapacityBlock => {}
                 }
                 self.adopt(id, &reserved, now);
             }
@@ -182,13 +206,29 @@ impl World {
 
     /// Lets go of those that were launched last, as many as there is no slot for.
     fn release_excess(&mut self, id: &str, reserved: &Reserved, now: Timestamp) {
-        let own = reserved.definition.total.saturating_sub(reserved.definition.used_by_others);
-        let mut members = self.members(id);
-        let launched = |member: &ProviderId| self.machines.get(member).map(|record| record.truth.launched_at);
-        members.sort_by_cached_key(|member| (launched(member), member.clone()));
-        for member in members.split_off(members.len().min(usize::try_from(own).unwrap_or(usize::MAX))) {
+        for member in excess(self.by_launch(self.members(id)), reserved) {
             self.assign(&member, None, now);
         }
+    }
+
+    /// Takes back those that were launched last, as many as there is no slot for; those that go already count among them.
+    fn reclaim_excess(&mut self, id: &str, reserved: &Reserved, now: Timestamp) {
+        let stays = |member: &ProviderId| {
+            self.machines
+                .get(member)
+                .is_some_and(|record| record.truth.state.is_alive() && record.truth.interruption.is_none())
+        };
+        let staying = self.members(id).into_iter().filter(stays).collect();
+        for member in excess(self.by_launch(staying), reserved) {
+            self.interrupt(&member, InterruptionReason::Reclaimed, self.config.spot_notice, now);
+        }
+    }
+
+    /// In the order of their launch.
+    fn by_launch(&self, mut instances: Vec<ProviderId>) -> Vec<ProviderId> {
+        let launched = |id: &ProviderId| self.machines.get(id).map(|record| record.truth.launched_at);
+        instances.sort_by_cached_key(|id| (launched(id), id.clone()));
+        instances
     }
 
     fn adopt(&mut self, id: &str, reserved: &Reserved, now: Timestamp) {
@@ -233,6 +273,23 @@ impl World {
             let (node_name, instance) = (record.node_name.clone(), Box::new(record.truth.clone()));
             self.outbox.push_back(CloudEvent::Relabelled { node_name, instance });
         }
+    }
+}
+
+/// The last of these, as many as a reservation has no slot for.
+fn excess(mut members: Vec<ProviderId>, reserved: &Reserved) -> Vec<ProviderId> {
+    let own = reserved.definition.total.saturating_sub(reserved.definition.used_by_others);
+    members.split_off(members.len().min(usize::try_from(own).unwrap_or(usize::MAX)))
+}
+
+/// What the end of a reservation does to its instances, as an offering's labels say it.
+fn kind_of(offering: &OfferingEntry) -> ReservationKind {
+    if offering.single_value(label::RESERVATION_INTERRUPTIBLE) == Some("true") {
+        ReservationKind::Interruptible
+    } else if offering.single_value(label::RESERVATION_TYPE) == Some("capacity-block") {
+        ReservationKind::CapacityBlock
+    } else {
+        ReservationKind::OnDemand
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use berth_catalogue::{CapacityType, Catalogue, OfferingEntry};
 use berth_cloudprovider::{
     Instance, InstanceState, InstanceTypes, Interruption, InterruptionReason, LaunchRequest, LaunchToken, OfferingKey,
-    ProviderId,
+    ProviderId, ReservationKind,
 };
 use jiff::Timestamp;
 
@@ -236,6 +236,24 @@ impl World {
         });
         self.at(interruption.at, Timer::Terminate(id.clone()));
         self.change(id, now, |instance| instance.interruption = Some(interruption));
+    }
+
+    /// Announces that an instance is taken back on short notice, if it is of a kind that is.
+    pub(super) fn take_back(&mut self, id: &ProviderId, notice: Duration, now: Timestamp) {
+        if let Some(reason) = self.taken_back_as(id) {
+            self.interrupt(id, reason, notice, now);
+        }
+    }
+
+    /// Why an instance may be taken back on short notice.
+    pub(super) fn taken_back_as(&self, id: &ProviderId) -> Option<InterruptionReason> {
+        let instance = &self.machines.get(id)?.truth;
+        if instance.offering.capacity_type == CapacityType::Spot {
+            return Some(InterruptionReason::Spot);
+        }
+        let reserved = self.reservations.get(instance.reservation.as_ref()?)?;
+        let is_interruptible = reserved.definition.kind == ReservationKind::Interruptible;
+        is_interruptible.then_some(InterruptionReason::Reclaimed)
     }
 
     /// Begins to shut an instance down. Whether there is one.

@@ -54,6 +54,13 @@ pub trait Subject: Sync {
         Box::pin(async { None })
     }
 
+    /// Makes a targeted, active, interruptible reservation of so many instances of the offering's type and zone, or makes
+    /// that which it has made smaller, and returns its id; it is gone with `None` as total. `None` if this cloud cannot be
+    /// told so.
+    fn reserve_interruptibly(&self, _offering: &OfferingKey, _total: Option<u32>) -> BoxFuture<'_, Option<String>> {
+        Box::pin(async { None })
+    }
+
     /// Makes the cloud announce that it will take an instance back in an hour. `false` if it cannot be told so.
     fn interrupt(&self, _id: &ProviderId) -> BoxFuture<'_, bool> {
         Box::pin(async { false })
@@ -83,7 +90,7 @@ pub(crate) type Outcome<T = ()> = Result<T, Failure>;
 /// Plays every scene, one after another. `run` distinguishes the tokens of one run from another's on the same cloud.
 pub async fn run(subject: &dyn Subject, run: &str) -> Report {
     let mut report = Report::default();
-    let scenes: [(&'static str, BoxFuture<'_, Outcome>); 21] = [
+    let scenes: [(&'static str, BoxFuture<'_, Outcome>); 22] = [
         ("a launched instance is what was asked for", Box::pin(launches::is_what_was_asked(subject, run))),
         ("the same token is the same instance", Box::pin(launches::same_token_same_instance(subject, run))),
         ("the same token side by side launches once", Box::pin(launches::same_token_side_by_side(subject, run))),
@@ -103,6 +110,7 @@ pub async fn run(subject: &dyn Subject, run: &str) -> Report {
         ("slots are never overdrawn side by side", Box::pin(slots::side_by_side(subject, run))),
         ("no count hides a launch that it did not see", Box::pin(slots::counts_are_safe(subject, run))),
         ("a reservation may hold more than its slots", Box::pin(slots::over_allocated(subject, run))),
+        ("an interruptible reservation takes slots back with notice", Box::pin(slots::reclaimed(subject, run))),
         ("an open reservation is used by who did not ask", Box::pin(slots::used_unasked(subject, run))),
         ("a slot that comes later takes in who is of the group", Box::pin(slots::taken_in_later(subject, run))),
     ];

@@ -5,9 +5,11 @@ use std::time::Duration;
 use berth_catalogue::CapacityType;
 use futures::future::join_all;
 
-use super::caller::{broken, clear, create, get, paid, request, reservation, slot};
+use super::caller::{broken, clear, create, get, paid, request, reservation, settled, slot};
 use super::{Failure, Outcome, Subject, expect};
-use crate::{CloudError, Instance, LaunchRequest, ProviderId, ReservationAdoption};
+use crate::{
+    CloudError, Instance, InterruptionReason, LaunchRequest, ProviderId, ReservationAdoption, ReservationKind,
+};
 
 /// Requests for slots of one reservation, and its id.
 async fn scene(
@@ -151,6 +153,41 @@ pub(super) async fn taken_in_later(subject: &dyn Subject, run: &str) -> Outcome 
     })?;
     clear(subject, &launched).await?;
     subject.resize(&id, 0).await;
+    Ok(())
+}
+
+pub(super) async fn reclaimed(subject: &dyn Subject, run: &str) -> Outcome {
+    let [offering, _] = subject.offerings();
+    let id = subject.reserve_interruptibly(&offering, Some(2)).await.ok_or(Failure::Skip)?;
+    let mut launched = Vec::new();
+    for name in ["back-0", "back-1"] {
+        let request = request(subject, run, name, slot(&id, &offering))?;
+        launched.push(create(subject, &request).await.map_err(|error| broken("create", &error))?.instance);
+    }
+    lag(subject).await;
+    let shown = reservation(subject, &id).await?;
+    expect(shown.kind == ReservationKind::Interruptible, || format!("it is shown as {:?}", shown.kind))?;
+    subject.reserve_interruptibly(&offering, Some(1)).await;
+    lag(subject).await;
+    let mut told = Vec::new();
+    for instance in &launched {
+        let found = get(subject, &instance.provider_id).await.map_err(|error| broken("get", &error))?;
+        told.extend(found.interruption.map(|interruption| (found.provider_id, interruption)));
+    }
+    let [(taken, interruption)] = told.as_slice() else {
+        return Err(Failure::Broken(format!("of two slots one is taken back, and {told:?} are told of it")));
+    };
+    expect(interruption.reason == InterruptionReason::Reclaimed, || {
+        format!("it is told as {:?}", interruption.reason)
+    })?;
+    let listed =
+        settled(subject, || subject.provider().interrupted()).await.map_err(|error| broken("interrupted", &error))?;
+    expect(listed.iter().any(|one| one.provider_id == *taken), || format!("{taken} is not among those told of"))?;
+    // Until it has gone it uses its slot.
+    let shown = reservation(subject, &id).await?;
+    expect(shown.free_after(ids(&launched)) == 0, || format!("{} of {} are used", shown.used, shown.total))?;
+    clear(subject, &launched).await?;
+    subject.reserve_interruptibly(&offering, None).await;
     Ok(())
 }
 

@@ -54,6 +54,9 @@ pub const AWS_RESERVATION_ID: &str = "karpenter.k8s.aws/capacity-reservation-id"
 pub const PLANNED_OFFERING: &str = "berth.sh/planned-offering";
 /// Annotation of a NodeClaim: how many pods and Reservations it was launched for, as [`PlannedFor`](crate::PlannedFor).
 pub const PLANNED_FOR: &str = "berth.sh/planned-for";
+/// Annotation of a NodeClaim, `true`: pods that it is for require capacity that is not reserved, so its instance must not come under
+/// a reservation later.
+pub const KEEPS_OFF_SLOTS: &str = "berth.sh/keeps-off-slots";
 /// The labels that may name a capacity reservation, the preferred one first.
 pub const RESERVATION_IDS: [&str; 3] = [RESERVATION_ID, KARPENTER_RESERVATION_ID, AWS_RESERVATION_ID];
 

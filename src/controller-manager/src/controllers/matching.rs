@@ -1,5 +1,6 @@
 //! Whether nodes match selectors, and whether taints are tolerated.
 
+use berth_quantity::Operator;
 use k8s_openapi::api::core::v1::{Node, NodeSelector, NodeSelectorRequirement, Taint, Toleration};
 
 /// The value of a node's label.
@@ -25,21 +26,8 @@ pub(crate) fn fits(selector: &NodeSelector, node: &Node) -> bool {
 }
 
 fn holds(requirement: &NodeSelectorRequirement, value: Option<&str>) -> bool {
-    let values = requirement.values.as_deref().unwrap_or_default();
-    let is_listed = value.is_some_and(|value| values.iter().any(|own| own == value));
-    let numbers = || {
-        let given = values.first()?.parse::<i64>().ok()?;
-        Some((value?.parse::<i64>().ok()?, given))
-    };
-    match requirement.operator.as_str() {
-        "In" => is_listed,
-        "NotIn" => !is_listed,
-        "Exists" => value.is_some(),
-        "DoesNotExist" => value.is_none(),
-        "Gt" => numbers().is_some_and(|(own, given)| own > given),
-        "Lt" => numbers().is_some_and(|(own, given)| own < given),
-        _ => false,
-    }
+    let operator: Option<Operator> = requirement.operator.parse().ok();
+    operator.is_some_and(|operator| operator.admits(requirement.values.as_deref().unwrap_or_default(), value))
 }
 
 /// Whether a toleration is of a taint.

@@ -98,6 +98,12 @@ fn find_volume(
     if matches!(class.provisioner.as_str(), "" | "kubernetes.io/no-provisioner") {
         return Effect::Done;
     }
+    if node.is_none() && annotation(&claim.metadata, SELECTED_NODE).is_some() {
+        // As provisioners do: whoever schedules is to choose another node.
+        let patch = json!({"metadata": {"uid": claim.metadata.uid, "resourceVersion": claim.metadata.resource_version,
+            "annotations": {SELECTED_NODE: null}}});
+        return Effect::InOrder(vec![Write::merge(&CLAIMS, key, &patch)]);
+    }
     provision(core, key, claim, spec, &class, node.as_deref())
 }
 

@@ -13,6 +13,8 @@ use crate::clock::after;
 
 /// A capacity block's instances are shut down so long before its end.
 const BLOCK_NOTICE: Duration = Duration::from_secs(30 * 60);
+/// Those of an interruptible reservation are told of its end so long before.
+const RECLAIM_NOTICE: Duration = Duration::from_secs(2 * 60);
 /// How long another node takes to boot, at most.
 const BOOT: Duration = Duration::from_secs(15 * 60);
 /// How long a node may take to drain where its NodeClaim does not say.
@@ -54,24 +56,30 @@ fn reason(facts: &Facts<'_>) -> Option<(String, String)> {
         && vacated_at(block).is_some_and(|time| time <= facts.now)
     {
         let end = block.end.map(|end| end.to_string()).unwrap_or_default();
-        return Some(("CapacityBlockEnding".to_owned(), format!("capacity block {} ends at {end}", block.id)));
+        let (reason, what) = match block.kind {
+            ReservationKind::Interruptible => ("ReservationEnding", "interruptible reservation"),
+            ReservationKind::CapacityBlock | ReservationKind::OnDemand => ("CapacityBlockEnding", "capacity block"),
+        };
+        return Some((reason.to_owned(), format!("{what} {} ends at {end}", block.id)));
     }
     facts.memory.drift.clone()
 }
 
-/// The capacity block that the node is on.
+/// The capacity block, or other reservation, that the node is on.
 fn block<'a>(facts: &'a Facts<'_>) -> Option<&'a CapacityReservation> {
     let own = facts.claim.metadata.labels.as_ref()?;
     let id = labels::RESERVATION_IDS.iter().find_map(|key| own.get(*key))?;
     facts.offers?.types.reservations.iter().find(|known| known.id == *id)
 }
 
-/// When nodes leave a capacity block: early enough for others to boot and for their pods to move. `None` for what is no
-/// block, or has no end.
+/// When nodes leave a reservation whose end is that of its instances: early enough for others to boot and for their pods to
+/// move. `None` for what leaves its instances running, or has no end.
 pub(crate) fn vacated_at(reservation: &CapacityReservation) -> Option<Timestamp> {
-    if reservation.kind != ReservationKind::CapacityBlock {
-        return None;
-    }
-    let lead = SignedDuration::try_from(BLOCK_NOTICE + BOOT + DRAIN).ok()?;
+    let notice = match reservation.kind {
+        ReservationKind::OnDemand => return None,
+        ReservationKind::CapacityBlock => BLOCK_NOTICE,
+        ReservationKind::Interruptible => RECLAIM_NOTICE,
+    };
+    let lead = SignedDuration::try_from(notice + BOOT + DRAIN).ok()?;
     reservation.end?.checked_sub(lead).ok()
 }

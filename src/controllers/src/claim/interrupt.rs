@@ -1,5 +1,5 @@
-//! Instances that the cloud will take back: their pods leave while there is time. Replacements of spot instances are launched at
-//! once, as two minutes are little; machines that are told of earlier are replaced within budgets first, and go by force ten
+//! Instances that the cloud will take back: their pods leave while there is time. Replacements of spot instances, and of those in
+//! interruptible reservations, are launched at once, as two minutes are little; machines that are told of earlier are replaced within budgets first, and go by force ten
 //! minutes before. Each pod leaves when its next place is ready, or in the last seconds, see [`super::drain`].
 
 use berth_api::labels;
@@ -19,10 +19,10 @@ const SPARE: SignedDuration = SignedDuration::from_secs(5);
 /// When a NodeClaim is to be deleted for its instance's sake.
 pub(super) fn begins(facts: &Facts<'_>) -> Option<Timestamp> {
     let interruption = facts.interruption?;
-    Some(match interruption.reason {
-        InterruptionReason::Spot => facts.now,
-        _ => interruption.at.checked_sub(FORCED).unwrap_or(interruption.at),
-    })
+    if interruption.reason.is_on_short_notice() {
+        return Some(facts.now);
+    }
+    Some(interruption.at.checked_sub(FORCED).unwrap_or(interruption.at))
 }
 
 /// Deletes the NodeClaim once it is time.
@@ -31,6 +31,7 @@ pub(super) fn step(facts: &Facts<'_>) -> Option<Todo> {
     let reason = match interruption.reason {
         InterruptionReason::Spot => "SpotInterrupted",
         InterruptionReason::CapacityBlockEnd => "CapacityBlockEnding",
+        InterruptionReason::Reclaimed => "ReservationReclaimed",
         InterruptionReason::Maintenance => "InstanceRetiring",
     };
     let message = format!(

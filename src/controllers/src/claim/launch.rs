@@ -132,13 +132,17 @@ fn create(facts: &Facts<'_>, token: LaunchToken) -> Todo {
     }))
 }
 
-/// Whether the instance may come under a reservation later, where the cloud does that by group.
+/// Whether the instance may come under a reservation later, where the cloud does that by group: where its NodePool admits that,
+/// and the pods that it is for.
 fn joins_group(facts: &Facts<'_>) -> bool {
     let requirements = match facts.pool {
         Some(pool) => &pool.spec.template.spec.requirements,
         None => &facts.claim.spec.requirements,
     };
-    facts.adoption == ReservationAdoption::Group && facts.with_reserved && admit_reserved(requirements)
+    let keeps_off =
+        facts.claim.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(labels::KEEPS_OFF_SLOTS));
+    let is_admitted = !keeps_off && admit_reserved(requirements);
+    facts.adoption == ReservationAdoption::Group && facts.with_reserved && is_admitted
 }
 
 /// Whether nodes of these requirements may be on reserved capacity.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use berth_api::{NodeClaim, Operator, PlannedOffering, Requirement, labels};
 use berth_catalogue::{CapacityType, InstanceTypeEntry, Money, OfferingEntry};
-use berth_cloudprovider::{CapacityReservation, InstanceTypes, LaunchTarget, OfferingKey};
+use berth_cloudprovider::{CapacityReservation, InstanceTypes, LaunchTarget, OfferingKey, ReservationKind};
 use berth_quantity::Quantity;
 use jiff::Timestamp;
 
@@ -32,6 +32,18 @@ impl Offers {
     pub(crate) fn ends_as(&self, types: &InstanceTypes) -> bool {
         let ends = |known: &CapacityReservation| (known.id.clone(), known.kind, known.end);
         self.types.reservations.iter().map(ends).eq(types.reservations.iter().map(ends))
+    }
+
+    /// Whether the node class has a reservation.
+    pub(crate) fn knows(&self, reservation: &str) -> bool {
+        self.types.reservations.iter().any(|known| known.id == reservation)
+    }
+
+    /// Whether the owner of a reservation takes instances back.
+    pub(crate) fn is_interruptible(&self, reservation: &str) -> bool {
+        let is_so =
+            |known: &CapacityReservation| known.id == reservation && known.kind == ReservationKind::Interruptible;
+        self.types.reservations.iter().any(is_so)
     }
 }
 

@@ -271,6 +271,16 @@ fn who_may_be_on_slots_joins_the_group_where_the_cloud_has_one() {
 }
 
 #[test]
+fn a_node_for_pods_that_are_to_be_on_demand_does_not_join_the_group() {
+    let keeps_off = json!({"metadata": {"annotations": {labels::KEEPS_OFF_SLOTS: "true"}}});
+    let mut scene = Scene::new().with_token(1).with(&keeps_off);
+    scene.memory.own_token = Some("uid-c.1".to_owned());
+    (scene.pool, scene.adoption) = (Some(pool("0s")), ReservationAdoption::Group);
+    let Question::Create(request) = scene.question() else { panic!("a launch") };
+    assert!(!request.joins_group);
+}
+
+#[test]
 fn the_finalizer_comes_before_anything_else() {
     let scene = Scene::new().with(&json!({"metadata": {"finalizers": null}}));
     let (kind, verb, patch) = scene.write();

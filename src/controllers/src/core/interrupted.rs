@@ -1,5 +1,5 @@
-//! Which instances the cloud will take back: asked every few seconds while there are any on spot, as their notice is short;
-//! of others with every comparison of instances and NodeClaims.
+//! Which instances the cloud will take back: asked every few seconds while there are any on spot or in interruptible
+//! reservations, as their notice is short; of others with every comparison of instances and NodeClaims.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -24,14 +24,14 @@ const HOLDER: u64 = u64::MAX;
 impl Core {
     /// A NodeClaim changed: if its instance may be taken back soon, that is asked about.
     pub(super) fn expect_interruptions(&mut self, claim: &str, now: Timestamp) {
-        let is_on_spot = self.view.claims.get(claim).is_some_and(|claim| is_on_spot(claim));
-        if is_on_spot && !self.queue.is_running(&Job::Interrupted) {
+        let may_go_soon = self.view.claims.get(claim).is_some_and(|claim| self.may_go_soon(claim));
+        if may_go_soon && !self.queue.is_running(&Job::Interrupted) {
             self.queue.add_at(Job::Interrupted, after(now, PERIOD));
         }
     }
 
     pub(super) fn look_for_interruptions(&mut self) {
-        if self.view.claims.values().any(|claim| is_on_spot(claim)) {
+        if self.view.claims.values().any(|claim| self.may_go_soon(claim)) {
             self.ask(Job::Interrupted, Question::Interrupted);
         } else {
             self.queue.forget(&Job::Interrupted);
@@ -66,13 +66,21 @@ impl Core {
             if let Some(claim) = instance.tags.get(tag::NODE_CLAIM) {
                 self.queue.add(Job::Claim(claim.clone()));
             }
-            if interruption.reason == InterruptionReason::Spot {
-                is_news = true;
-                // What takes its place would be taken back next.
-                let until = after(now, self.options.timings.exhausted_for);
-                for offers in self.offers.values_mut() {
-                    offers.exhausted.insert(instance.offering.clone(), until);
+            is_news |= interruption.reason.is_on_short_notice();
+            // What takes its place would be taken back next.
+            match (interruption.reason, &instance.reservation) {
+                (InterruptionReason::Spot, _) => {
+                    let until = after(now, self.options.timings.exhausted_for);
+                    for offers in self.offers.values_mut() {
+                        offers.exhausted.insert(instance.offering.clone(), until);
+                    }
                 }
+                (InterruptionReason::Reclaimed, Some(reservation)) => {
+                    for offers in self.offers.values_mut().filter(|offers| offers.knows(reservation)) {
+                        offers.full.insert(reservation.clone(), interruption.at);
+                    }
+                }
+                _ => {}
             }
         }
         if is_news {
@@ -153,6 +161,12 @@ impl Core {
         }
     }
 
+    /// Whether the cloud may take the instance of a NodeClaim back with a notice of minutes.
+    fn may_go_soon(&self, claim: &NodeClaim) -> bool {
+        is_on_spot(claim)
+            || reservation_of(claim).is_some_and(|id| self.offers.values().any(|offers| offers.is_interruptible(id)))
+    }
+
     fn is_interrupted(&self, claim: &NodeClaim) -> bool {
         let id = claim.status.as_ref().and_then(|status| status.provider_id.as_ref());
         id.is_some_and(|id| self.interrupted.contains_key(id))
@@ -173,4 +187,10 @@ fn name_of(claim: &std::sync::Arc<NodeClaim>) -> Option<String> {
 fn is_on_spot(claim: &NodeClaim) -> bool {
     let all = claim.metadata.labels.as_ref();
     all.and_then(|all| all.get(labels::CAPACITY_TYPE)).is_some_and(|kind| kind == "spot")
+}
+
+/// The reservation that a NodeClaim's instance is in.
+fn reservation_of(claim: &NodeClaim) -> Option<&String> {
+    let all = claim.metadata.labels.as_ref()?;
+    labels::RESERVATION_IDS.iter().find_map(|key| all.get(*key))
 }

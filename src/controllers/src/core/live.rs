@@ -127,7 +127,7 @@ impl Core {
 
     /// Applies an event. What cannot be used is told of, on its object, and all else goes on.
     pub(super) fn apply(&mut self, event: Event, now: Timestamp) {
-        let touched = match self.state.apply(event, now) {
+        let touched = match self.state.apply(event) {
             Ok(touched) => touched,
             Err(Refused { objects, touched }) => {
                 for object in &objects {
@@ -143,6 +143,7 @@ impl Core {
     pub(super) fn wake(&mut self, touched: &Touched, now: Timestamp) {
         if !touched.is_nothing() {
             self.disrupting.changed();
+            self.disrupting.cause.note(touched);
         }
         if touched.room {
             self.room_came();
@@ -152,7 +153,8 @@ impl Core {
             self.batch = Some(self.batch.map_or((now, now), |(first, _)| (first, now)));
         }
         if touched.waiting || (touched.room && self.has_waiting) {
-            self.note_cause(touched);
+            self.binding_cause.note(touched);
+            self.launching_cause.note(touched);
             self.queue.add_at(Job::Schedule, after(now, GATHER));
             self.queue.add_at(Job::Provision, after(now, self.options.timings.batch_idle));
         }

@@ -177,10 +177,16 @@ impl Core {
         let controller = if launches { "provisioner" } else { "scheduler" };
         self.counts.measure(Measured::Scheduling, &[("controller", controller)], seconds);
     }
+}
 
-    /// Remembers what the next decision is about.
-    pub(super) fn note_cause(&mut self, touched: &Touched) {
-        if let Some((_, n_more)) = &mut self.cause {
+/// What a decision or a look is about: the first change since the last one, and how many more.
+#[derive(Debug, Default)]
+pub(super) struct Cause(Option<(String, usize)>);
+
+impl Cause {
+    /// Something has changed.
+    pub(super) fn note(&mut self, touched: &Touched) {
+        if let Some((_, n_more)) = &mut self.0 {
             *n_more = n_more.saturating_add(touched.objects.len().max(1));
             return;
         }
@@ -188,15 +194,13 @@ impl Core {
             let namespace = if key.namespace.is_empty() { String::new() } else { format!("{}/", key.namespace) };
             format!("{} {namespace}{}", key.kind.name(), key.name)
         });
-        self.cause = Some((
-            first.unwrap_or_else(|| "what the cloud offers".to_owned()),
-            touched.objects.len().saturating_sub(1),
-        ));
+        let n_more = touched.objects.len().saturating_sub(1);
+        self.0 = Some((first.unwrap_or_else(|| "what the cloud offers".to_owned()), n_more));
     }
 
-    /// What a decision is about.
-    pub(super) fn take_cause(&mut self) -> String {
-        match self.cause.take() {
+    /// In words; what changes from now on is for the next one.
+    pub(super) fn take(&mut self) -> String {
+        match self.0.take() {
             None => "time".to_owned(),
             Some((first, 0)) => first,
             Some((first, n_more)) => format!("{first} and {n_more} more"),
@@ -207,4 +211,28 @@ impl Core {
 /// The value of a label; empty where there is none.
 fn label_of<'a>(metadata: &'a ObjectMeta, key: &str) -> &'a str {
     metadata.labels.as_ref().and_then(|all| all.get(key)).map_or("", String::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_state::{Key, Kind};
+
+    use super::*;
+
+    #[test]
+    fn a_cause_is_the_first_change_and_how_many_more() {
+        let touched = |names: &[&str]| Touched {
+            objects: names.iter().map(|name| Key::new(Kind::Pod, "default", name)).collect(),
+            ..Touched::default()
+        };
+        let mut cause = Cause::default();
+        assert_eq!(cause.take(), "time");
+        cause.note(&touched(&["a"]));
+        assert_eq!(cause.take(), "Pod default/a");
+        cause.note(&touched(&["a", "b"]));
+        cause.note(&touched(&["c"]));
+        assert_eq!(cause.take(), "Pod default/a and 2 more");
+        cause.note(&touched(&[]));
+        assert_eq!((cause.take(), cause.take()), ("what the cloud offers".to_owned(), "time".to_owned()));
+    }
 }

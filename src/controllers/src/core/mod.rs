@@ -20,6 +20,7 @@ mod measure;
 mod nominated;
 mod offers;
 mod overlays;
+mod owners;
 mod places;
 mod pod_times;
 mod pools;
@@ -68,10 +69,11 @@ use awaited::Awaited;
 use berth_decisions::Decider;
 use berth_state::State;
 use ceilings::Launches;
+pub(crate) use disruption::{Begun, Look, LooksFor};
 use disruption::{Disrupting, Found, disrupted};
-pub(crate) use disruption::{Look, LooksFor};
 use garbage::Matched;
 use live::Assumed;
+use measure::Cause;
 use nominated::Nominated;
 use places::Places;
 use pod_times::PodTimes;
@@ -106,6 +108,8 @@ pub(crate) enum Job {
     Launch(String),
     /// The next step of a Reservation's life.
     Reservation(String),
+    /// Say on a pod that is a Reservation who draws from it.
+    CurrentOwner(PodName),
     /// Bind what finds a node that is up.
     Schedule,
     /// Plan what does not.
@@ -310,8 +314,10 @@ pub(crate) struct Core {
     own_bindings: BTreeSet<String>,
     /// Whether a decision was made that nobody has measured yet, and whether it could launch.
     decided: Option<bool>,
-    /// What the next decision is about: the first change since the last one, and how many more.
-    cause: Option<(String, usize)>,
+    /// What the next decision is about that binds alone.
+    binding_cause: Cause,
+    /// What the next one is about that may launch.
+    launching_cause: Cause,
     /// The decision that is being carried out, for the log.
     decision: tracing::Span,
 }
@@ -379,7 +385,8 @@ impl Core {
             unsynced_since: None,
             own_bindings: BTreeSet::new(),
             decided: None,
-            cause: None,
+            binding_cause: Cause::default(),
+            launching_cause: Cause::default(),
             decision: tracing::Span::none(),
         }
     }
@@ -449,6 +456,11 @@ impl Core {
             Job::Reservation(name) => {
                 if !self.options.only_lifecycle {
                     self.step_reservation(&name, now);
+                }
+            }
+            Job::CurrentOwner(pod) => {
+                if !self.options.only_lifecycle {
+                    self.tell_owner(&pod);
                 }
             }
             // These are one write each, and end with its outcome.
@@ -521,6 +533,9 @@ impl Core {
     fn touch_reservations_on(&mut self, node: &str) {
         for reservation in self.view.reservations_on(node) {
             self.queue.add(Job::Reservation(reservation.clone()));
+        }
+        for pod in self.view.rooms_on(node) {
+            self.queue.add(Job::CurrentOwner(pod.clone()));
         }
     }
 

@@ -98,7 +98,8 @@ impl Core {
                 let exhausted = known.filter(|(_, until)| **until > now).map(|(key, until)| (key.clone(), *until));
                 let exhausted = exhausted.collect();
                 let ends_as_before = self.offers.get(class).is_some_and(|known| known.ends_as(&types));
-                self.offers.insert(class.to_owned(), Offers { types, exhausted, full: BTreeMap::new(), at: now });
+                let full = self.being_reclaimed(now);
+                self.offers.insert(class.to_owned(), Offers { types, exhausted, full, at: now });
                 self.forget_ends();
                 self.look_for_lost_slots(class);
                 self.tell_offers(now);
@@ -117,6 +118,16 @@ impl Core {
                 self.queue.fail(job, Duration::from_secs(1), now);
             }
         }
+    }
+
+    /// Reservations whose owners take instances back just now: what would be launched there would go next.
+    fn being_reclaimed(&self, now: Timestamp) -> BTreeMap<String, Timestamp> {
+        let mut reclaimed = BTreeMap::new();
+        for offers in self.offers.values() {
+            let full = offers.full.iter().filter(|(id, until)| **until > now && offers.is_interruptible(id));
+            reclaimed.extend(full.map(|(id, until)| (id.clone(), *until)));
+        }
+        reclaimed
     }
 
     /// NodeClaims of a node class are looked at.
@@ -171,7 +182,7 @@ impl Core {
     fn is_full(&mut self, reservation: &str, now: Timestamp) {
         self.distrust_ends(reservation);
         for (class, offers) in &mut self.offers {
-            if offers.types.reservations.iter().any(|known| known.id == reservation) {
+            if offers.knows(reservation) {
                 offers.full.insert(reservation.to_owned(), after(now, PERIOD));
                 self.queue.add(Job::Offers(class.clone()));
             }

@@ -26,6 +26,12 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 pub(super) const VALIDATION: &str = "ValidationSucceeded";
 const NODE_CLASS_READY: &str = "NodeClassReady";
 const REGISTRATION_HEALTHY: &str = "NodeRegistrationHealthy";
+/// Conditions whose being false is told by an Event of this reason, with what does not happen meanwhile.
+const FAULTS: [(&str, &str, &str); 3] = [
+    (BUDGETS_READABLE, "InvalidBudget", "no node of it is disrupted"),
+    (VALIDATION, "NodePoolValidationFailed", "nothing is launched"),
+    (NODE_CLASS_READY, "NodeClassNotReady", "nothing is launched"),
+];
 
 impl Core {
     pub(super) fn step_pool(&mut self, name: &str, now: Timestamp) {
@@ -54,11 +60,13 @@ impl Core {
         let before = pool.status.clone().unwrap_or_default();
         let has = self.view.has(name);
         let status = self.pool_status(&pool, has, before.clone(), now);
-        if let Some(fault) =
-            conditions::get(&status.conditions, BUDGETS_READABLE).filter(|known| known.status == "False")
-        {
-            let message = format!("{}: no node of it is disrupted until that is mended", fault.message);
-            self.tell(Notice::about(Kind::NodePool, &pool.metadata, "InvalidBudget", message), now);
+        for (condition, reason, until_mended) in FAULTS {
+            let told = conditions::get(&status.conditions, condition).filter(|known| known.status == "False");
+            if let Some(fault) = told {
+                let what = if fault.message.is_empty() { &fault.reason } else { &fault.message };
+                let message = format!("{what}: {until_mended} until that is mended");
+                self.tell(Notice::about(Kind::NodePool, &pool.metadata, reason, message), now);
+            }
         }
         if status != before {
             let patch = json!({"metadata": {"resourceVersion": pool.metadata.resource_version}, "status": {

@@ -15,6 +15,7 @@ use rustc_hash::FxHasher;
 
 use super::ceilings::Spend;
 use super::recall::backoff_message;
+use super::relabel::admits_slots;
 use super::schedule::why_unschedulable;
 use super::{Core, Job};
 use crate::clock::{after, elapsed};
@@ -347,6 +348,10 @@ impl Core {
             annotations.insert(labels::PLANNED_OFFERING.to_owned(), planned);
         }
         annotations.insert(labels::PLANNED_FOR.to_owned(), planned_for(launch));
+        let pods = launch.pods.iter().filter_map(|pod| self.state.pod(&pod.key.namespace, &pod.key.name));
+        if pods.filter_map(|pod| pod.spec()).any(|spec| !admits_slots(spec)) {
+            annotations.insert(labels::KEEPS_OFF_SLOTS.to_owned(), "true".to_owned());
+        }
         let owner = OwnerReference {
             api_version: Kind::NodePool.api_version().to_owned(),
             kind: Kind::NodePool.as_str().to_owned(),

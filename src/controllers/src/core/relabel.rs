@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use berth_api::{NodeClaim, labels};
 use berth_cloudprovider::{Instance, tag};
+use berth_quantity::Operator;
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::json;
 
@@ -42,11 +44,30 @@ impl Core {
         }
     }
 
-    /// A slot that took an instance in counts only where the NodePool admits reserved capacity.
+    /// A slot that took an instance in counts only where the NodePool and the pods on the node admit reserved capacity.
     fn admits(&self, claim: &NodeClaim, now: &Labels) -> bool {
         let is_reserved = now.get(labels::CAPACITY_TYPE).is_some_and(|value| value == labels::RESERVED);
         let pool = pool_of(&claim.metadata).and_then(|pool| self.view.pools.get(pool));
-        !is_reserved || pool.is_some_and(|pool| admit_reserved(&pool.spec.template.spec.requirements))
+        let by_pool = || pool.is_some_and(|pool| admit_reserved(&pool.spec.template.spec.requirements));
+        !is_reserved || (by_pool() && self.pods_admit(claim, now))
+    }
+
+    /// Whether no pod on a NodeClaim's node requires what its labels say now, and would not say any more.
+    fn pods_admit(&self, claim: &NodeClaim, wanted: &Labels) -> bool {
+        let Some(node) = self.node_of(claim) else { return true };
+        let name = node.metadata.name.as_deref().unwrap_or_default();
+        let before = node.metadata.labels.clone().unwrap_or_default();
+        let mut after = before.clone();
+        for (key, value) in changes(&node.metadata, wanted) {
+            match value {
+                Some(value) => after.insert(key, value),
+                None => after.remove(&key),
+            };
+        }
+        self.state.pods_on(name).filter(|pod| !pod.has_ended()).filter_map(|pod| pod.spec()).all(|spec| {
+            // What a node is to be when a pod comes to it may change later, as the affinity's name says; by Berth's hand it shall not.
+            requires(spec, name, &after) || !requires(spec, name, &before)
+        })
     }
 
     /// The NodeClaim first, then its node.
@@ -130,6 +151,40 @@ impl Core {
             self.queue.add(Job::Claim(claim));
         }
     }
+}
+
+/// Whether a pod may be on reserved capacity, whatever else it requires.
+pub(super) fn admits_slots(spec: &PodSpec) -> bool {
+    let is_it = |key: &str| key == labels::CAPACITY_TYPE;
+    let fits = |term: &NodeSelectorTerm| {
+        let mut expressions = term.match_expressions.iter().flatten().filter(|own| is_it(&own.key));
+        expressions.all(|expression| holds(expression, Some(labels::RESERVED)))
+    };
+    let selected = spec.node_selector.as_ref().and_then(|selector| selector.get(labels::CAPACITY_TYPE));
+    selected.is_none_or(|value| value == labels::RESERVED)
+        && required_of(spec).is_none_or(|required| required.node_selector_terms.iter().any(fits))
+}
+
+fn required_of(spec: &PodSpec) -> Option<&NodeSelector> {
+    let nodes = spec.affinity.as_ref()?.node_affinity.as_ref()?;
+    nodes.required_during_scheduling_ignored_during_execution.as_ref()
+}
+
+fn holds(requirement: &NodeSelectorRequirement, value: Option<&str>) -> bool {
+    let operator: Option<Operator> = requirement.operator.parse().ok();
+    operator.is_some_and(|operator| operator.admits(requirement.values.as_deref().unwrap_or_default(), value))
+}
+
+/// Whether a node of this name and these labels is what a pod requires of its node.
+fn requires(spec: &PodSpec, name: &str, labels: &Labels) -> bool {
+    let fits = |term: &NodeSelectorTerm| {
+        let mut expressions = term.match_expressions.iter().flatten();
+        let mut fields = term.match_fields.iter().flatten();
+        expressions.all(|expression| holds(expression, labels.get(&expression.key).map(String::as_str)))
+            && fields.all(|field| holds(field, Some(name)))
+    };
+    spec.node_selector.iter().flatten().all(|(key, value)| labels.get(key) == Some(value))
+        && required_of(spec).is_none_or(|required| required.node_selector_terms.iter().any(fits))
 }
 
 /// The labels that say what an instance is bought as.

@@ -55,7 +55,8 @@ impl Core {
             drawers: self.expected_drawers(now),
             spares_others: false,
         };
-        (options, tracing::info_span!("decision", launches, cause = self.take_cause()))
+        let cause = if launches { self.launching_cause.take() } else { self.binding_cause.take() };
+        (options, tracing::info_span!("decision", launches, cause))
     }
 
     /// Asks the core.

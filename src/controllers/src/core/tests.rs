@@ -5,6 +5,7 @@ use std::sync::Arc;
 use berth_api::Reservation;
 use berth_cloudprovider::CapacityReservation;
 use berth_cloudprovider_fake::cloud::{CloudConfig, FakeCloud};
+use berth_quantity::Money;
 use k8s_openapi::api::core::v1::{Container, Node, Pod, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde_json::{Value, json};
@@ -88,6 +89,68 @@ fn pod(at: usize, node: usize) -> Object {
         "spec": {"nodeName": format!("n{node}"), "containers": [{"name": "c", "image": "i",
             "resources": {"requests": {"cpu": "1"}}}]},
         "status": {"phase": "Running"}})))
+}
+
+#[test]
+fn what_a_node_pool_says_that_cannot_be_used_is_told_in_events() {
+    let mut core = at_rest(1);
+    for (version, spec, expected) in [
+        (
+            2,
+            json!({"disruption": {"consolidateAfter": "0s", "budgets": [{"nodes": "1", "schedule": "daily", "duration": "1h"}]}}),
+            "InvalidBudget",
+        ),
+        (
+            3,
+            json!({"disruption": {"consolidateAfter": "0s"}, "template": {"spec": {"requirements": [
+            {"key": "karpenter.sh/capacity-type", "operator": "In", "values": []}]}}}),
+            "NodePoolValidationFailed",
+        ),
+    ] {
+        let mut pool = json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool",
+            "metadata": {"name": format!("p{version}"), "uid": version.to_string(), "resourceVersion": version.to_string()},
+            "spec": {"template": {"spec": {"requirements": [],
+                "nodeClassRef": {"group": "berth.sh", "kind": "FakeNodeClass", "name": "default"}}}}});
+        json_patch::merge(&mut pool["spec"], &spec);
+        let mut pool = typed::<berth_api::NodePool>(pool);
+        let hash = berth_disruption::template_hash(&pool);
+        let annotations = [
+            ("karpenter.sh/nodepool-hash", &*hash),
+            ("karpenter.sh/nodepool-hash-version", berth_disruption::HASH_VERSION),
+        ];
+        pool.metadata.annotations = Some(annotations.map(|(key, value)| (key.to_owned(), value.to_owned())).into());
+        core.handle(Input::Observed(Observed::Applied(Object::from(pool))), start());
+        let writes = settled(&mut core, after(start(), Duration::from_secs(5)));
+        let told = writes.iter().filter_map(|write| match &write.op {
+            Op::Create(event) if write.key.kind == Kind::Event => event["reason"].as_str(),
+            _ => None,
+        });
+        let told: Vec<&str> = told.collect();
+        assert!(told.contains(&expected), "{told:?}");
+    }
+}
+
+/// What a dry run says of it.
+#[test]
+fn a_command_that_begins_is_told_with_the_names_of_its_nodes() {
+    let mut core = at_rest(1);
+    let node = berth_state::Key::new(berth_state::Kind::Node, "", "n0").with_uid(Some("n0"));
+    let command = berth_disruption::Command {
+        method: berth_disruption::Method::Emptiness,
+        nodes: vec![node],
+        replacements: Vec::new(),
+        places: Vec::new(),
+        savings: Money::ZERO,
+        list_savings: Money::ZERO,
+        node_savings: Money::ZERO,
+        evictions: 0,
+        cost: berth_disruption::DisruptionCost::ONE,
+        batch: 0,
+    };
+    core.begin(&command, start());
+    let text = "1 node without pods: nothing saved".to_owned();
+    assert_eq!(core.take_begun(), [Begun { text, nodes: vec!["n0".to_owned()] }]);
+    assert_eq!(core.take_begun(), [], "it is told once");
 }
 
 /// How many pods are told to go now, when the first one must.

@@ -59,7 +59,10 @@ impl Core {
         let (namespace, name) =
             (metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default());
         let job = Job::Volume(crate::view::PodName { namespace: namespace.clone(), name: name.clone() });
-        if selected.is_some_and(|selected| selected == node) || self.queue.is_running(&job) {
+        // One that was chosen for another pod, or before, stands until its provisioner gives it up, or it is gone.
+        let stands =
+            selected.is_some_and(|selected| selected == node || self.view.nodes.get(selected.as_str()).is_some());
+        if stands || self.queue.is_running(&job) {
             return;
         }
         let patch = json!({"metadata": {
@@ -76,5 +79,54 @@ impl Core {
         if !matches!(outcome, Outcome::Done(_)) {
             tracing::debug!(?job, outcome = outcome.word(), "the node of a volume was not written");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use berth_state::{Key, Kind as Of, ObjectRef};
+    use serde_json::Value;
+
+    use super::super::tests::at_rest;
+    use super::*;
+    use crate::core::{Effect, Input};
+    use crate::observed::{Object, Observed};
+
+    fn reference(kind: Of, namespace: &str, name: &str) -> ObjectRef {
+        ObjectRef { key: Key::new(kind, namespace, name), uid: Some(name.into()) }
+    }
+
+    /// Which node is written to the claim of a pod that is to be bound to the node n1, where the claim names one of old.
+    fn written_instead_of(node: &str) -> Option<Value> {
+        let mut core = at_rest(2);
+        let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let chosen = json!({"metadata": {"name": "data", "namespace": "default", "uid": "data", "resourceVersion": "9",
+            "annotations": {SELECTED_NODE: node}}, "spec": {}, "status": {"phase": "Pending"}});
+        let user = json!({"metadata": {"name": "late", "namespace": "default", "uid": "late", "resourceVersion": "9"},
+            "spec": {"containers": [{"name": "c", "image": "i"}],
+                "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}});
+        let claim: PersistentVolumeClaim = serde_json::from_value(chosen).unwrap();
+        let pod: k8s_openapi::api::core::v1::Pod = serde_json::from_value(user).unwrap();
+        for object in [Object::from(claim), Object::from(pod)] {
+            core.handle(Input::Observed(Observed::Applied(object)), now);
+        }
+        let (object, node) = (reference(Of::Pod, "default", "late"), reference(Of::Node, "", "n1"));
+        let binding = Binding { object, node, draws_from: None, annotations: BTreeMap::new(), waits: false };
+        assert!(!core.has_volumes(&binding, now), "it is not bound before its volume is");
+        core.effects.iter().find_map(|effect| match effect {
+            Effect::Write(Some(Job::Volume(_)), write) => match &write.op {
+                Op::Merge(patch) => Some(patch["metadata"]["annotations"][SELECTED_NODE].clone()),
+                _ => None,
+            },
+            _ => None,
+        })
+    }
+
+    #[test]
+    fn a_node_for_which_a_volume_is_being_made_is_chosen_anew_once_it_is_gone() {
+        assert_eq!(written_instead_of("n0"), None, "its provisioner is at work");
+        assert_eq!(written_instead_of("gone"), Some("n1".into()));
     }
 }

@@ -22,7 +22,7 @@ use crate::observed::{Object, Observed, WATCHED};
 use sums::{Sums, is_counted_alike};
 
 pub(crate) use berth_decisions::pool_of;
-pub(crate) use pod::{PodName, PodRecord, Protected};
+pub(crate) use pod::{PodName, PodRecord, Protected, Reference};
 pub(crate) use sums::Has;
 #[cfg(test)]
 pub(crate) use table::n_visits;
@@ -53,6 +53,8 @@ pub(crate) struct View {
     sums: Sums,
     attachments_by_node: BTreeMap<String, BTreeSet<String>>,
     reservations_by_node: BTreeMap<String, BTreeSet<String>>,
+    /// By node: the pods there that are Reservations.
+    rooms_by_node: BTreeMap<String, BTreeSet<PodName>>,
     /// Nodes that are not ready.
     pub(crate) not_ready: BTreeSet<String>,
 }
@@ -141,6 +143,8 @@ impl View {
                         return;
                     }
                     self.count_moving(before.as_deref(), Some(&record));
+                    let was_room = before.as_deref().and_then(room_on);
+                    move_index(&mut self.rooms_by_node, was_room, room_on(&record), &id);
                     let before = before.and_then(|before| before.node.clone());
                     move_index(&mut self.pods_by_node, before.as_ref(), record.node.as_ref(), &id);
                     if before != record.node || record.is_finished {
@@ -267,6 +271,7 @@ impl View {
                 if let Some(pod) = self.pods.take(&id, uid) {
                     self.count_moving(Some(&pod), None);
                     move_index(&mut self.pods_by_node, pod.node.as_ref(), None, &id);
+                    move_index(&mut self.rooms_by_node, room_on(&pod), None, &id);
                     concerned.extend(pod.node.clone().map(Concerns::PodsOn));
                     concerned.extend(pod.node.clone().map(Concerns::Node));
                     concerned.insert(Concerns::Pod(id));
@@ -381,6 +386,11 @@ impl View {
         self.idle_nodes.iter().filter_map(|name| self.nodes.get(name))
     }
 
+    /// The pods on a node that are Reservations.
+    pub(crate) fn rooms_on(&self, node: &str) -> impl Iterator<Item = &PodName> {
+        self.rooms_by_node.get(node).into_iter().flatten()
+    }
+
     /// The pods on a node, by name.
     pub(crate) fn pods_on(&self, node: &str) -> impl Iterator<Item = &Arc<PodRecord>> {
         self.pods_by_node.get(node).into_iter().flatten().filter_map(|id| self.pods.get(id))
@@ -437,6 +447,11 @@ fn version(metadata: &ObjectMeta) -> u64 {
 
 fn provider_id(node: &Node) -> Option<&String> {
     node.spec.as_ref()?.provider_id.as_ref().filter(|id| !id.is_empty())
+}
+
+/// The node on which a pod is a Reservation.
+fn room_on(pod: &PodRecord) -> Option<&String> {
+    pod.node.as_ref().filter(|_| pod.room.is_some())
 }
 
 fn reservation_node(reservation: &Reservation) -> Option<&String> {

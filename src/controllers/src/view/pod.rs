@@ -1,8 +1,11 @@
 //! What of a pod the lifecycle of its node needs.
 
 use berth_api::labels;
+use berth_api::labels::koordinator::{RESERVATION_ALLOCATED, RESERVATION_CURRENT_OWNER, is_operating};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, Taint, Toleration, Volume};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::Deserialize;
 
 /// Priority classes of pods that go last.
 const CRITICAL: [&str; 2] = ["system-cluster-critical", "system-node-critical"];
@@ -44,6 +47,19 @@ pub(crate) struct PodRecord {
     pub(crate) do_not_disrupt: Option<Protected>,
     /// The names of its PersistentVolumeClaims.
     pub(crate) volume_claims: Vec<String>,
+    /// The name and the uid of the Reservation, or of the pod that is one, that it draws from.
+    pub(crate) draws_from: Option<Box<Reference>>,
+    /// Set where it is a Reservation itself: who draws from it, as its annotation says.
+    pub(crate) room: Option<Box<Reference>>,
+}
+
+/// What the annotations of a pod name. What is not said is empty.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub(crate) struct Reference {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) uid: String,
 }
 
 /// For how long a pod must not be disrupted voluntarily.
@@ -57,6 +73,11 @@ pub(crate) enum Protected {
 fn claim_of(volume: &Volume, pod: &str) -> Option<String> {
     let claim = volume.persistent_volume_claim.as_ref().map(|claim| claim.claim_name.clone());
     claim.or_else(|| volume.ephemeral.as_ref().map(|_| format!("{pod}-{}", volume.name)))
+}
+
+fn reference_in(metadata: &ObjectMeta, annotation: &str) -> Option<Reference> {
+    let text = metadata.annotations.as_ref()?.get(annotation)?;
+    serde_json::from_str(text).ok()
 }
 
 // === impl PodRecord ===
@@ -97,6 +118,9 @@ impl PodRecord {
                 .filter(|owner| owner.kind == "DaemonSet")
                 .map_or_else(Vec::new, |_| tolerations.to_vec()),
             do_not_disrupt: protected.and_then(|text| protection(text, start)),
+            draws_from: reference_in(metadata, RESERVATION_ALLOCATED).map(Box::new),
+            room: is_operating(metadata)
+                .then(|| Box::new(reference_in(metadata, RESERVATION_CURRENT_OWNER).unwrap_or_default())),
             volume_claims: volumes.iter().filter_map(|volume| claim_of(volume, &name.name)).collect(),
             name,
         })

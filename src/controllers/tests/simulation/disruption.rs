@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use berth_cloudprovider::OfferingKey;
 use berth_cloudprovider_fake::cloud::{CloudFaults, FakeReservation};
 use k8s_openapi::api::core::v1::{Event, Node, Pod};
 use kube::Api;
@@ -119,6 +120,59 @@ async fn nodes_that_are_half_empty_make_way_and_then_nothing_churns() {
     assert_eq!((world.fleet(), uids(&world).await), (before, pods), "{}", state_of(&world).await);
     assert_eq!(world.violations(), Vec::<String>::new());
     assert!(taints(&world).await.is_empty());
+}
+
+/// The zone in which the only node is not, where its type costs so much less than it from now on.
+fn undercut(world: &World, by: &str) -> String {
+    let [node] = &world.alive()[..] else { panic!("one instance") };
+    let here = node.offering.zone.as_deref();
+    let zone = if here == Some("port-1a") { "port-1b" } else { "port-1a" };
+    let price = world.cloud.prices(&node.provider_id).unwrap().own - by.parse().unwrap();
+    let there = OfferingKey { zone: Some(zone.to_owned()), ..node.offering.clone() };
+    assert!(world.cloud.set_price(&there, price), "{there:?}");
+    zone.to_owned()
+}
+
+/// A node and its pod are two units of disruption at 5 cents each, and what has begun goes on for half of that. The last is
+/// no price: what saves anything begins and goes on.
+#[rstest::rstest]
+#[case::goes_on_for_half("0.05", "0.07", false, true)]
+#[case::ends_for_less("0.05", "0.03", false, false)]
+#[case::at_no_price("0", "0.03", true, true)]
+#[tokio::test(start_paused = true)]
+async fn a_command_that_has_begun_goes_on_for_half_the_price_of_evictions(
+    #[case] price: &str,
+    #[case] later: &str,
+    #[case] would_begin: bool,
+    #[case] goes_on: bool,
+) {
+    let mut world = World::with(1, Rates::default(), CloudFaults::default(), catalogue()).await;
+    set_slots(&world, 0);
+    world.options.timings.offers_period = Duration::from_secs(1);
+    world.options.eviction_price = price.parse().unwrap();
+    world.start_controllers(false);
+    world.create::<berth_api::NodePool>(pool_with(&["on-demand"], &json!({}))).await;
+    world.deploy(web(1)).await;
+    run(&world, 1).await;
+    let first = world.alive()[0].provider_id.clone();
+    if !would_begin {
+        undercut(&world, later);
+        tokio::time::sleep(Duration::from_secs(300)).await;
+        assert_eq!(taints(&world).await, Vec::<String>::new(), "too little to begin");
+    }
+    undercut(&world, "0.15");
+    while taints(&world).await.is_empty() {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    undercut(&world, later);
+    tokio::time::sleep(Duration::from_secs(900)).await;
+    let [node] = &world.alive()[..] else { panic!("one instance: {}", state_of(&world).await) };
+    assert_eq!(node.provider_id != first, goes_on, "{}", state_of(&world).await);
+    assert_eq!(world.all_run().await, Some(1));
+    let told = events(&world, "Disrupting").await;
+    assert_eq!(told.len(), usize::from(goes_on), "{told:?}");
+    assert!(told.iter().all(|text| text.contains(&format!("${later}00/h saved"))), "{told:?}");
+    assert_eq!((taints(&world).await, world.violations()), (Vec::new(), Vec::new()));
 }
 
 #[tokio::test(start_paused = true)]
@@ -376,6 +430,74 @@ async fn a_capacity_block_is_vacated_before_its_end_replacements_first() {
     assert!(world.cloud.now() + Duration::from_secs(30 * 60) < end, "in time");
     let told = events(&world, "DisruptionTerminating").await;
     assert!(told.iter().any(|text| text.ends_with("Disrupting Node: Drifted")), "{told:?}");
+}
+
+/// A cluster whose six pods are on the two slots of an interruptible reservation.
+async fn on_interruptible_slots(end: Option<Duration>) -> World {
+    let world = world(&["on-demand", "reserved"], &json!({})).await;
+    let before: FakeReservation = world.cloud.reservation_definitions()["cr-web"].clone();
+    let kind = berth_cloudprovider::ReservationKind::Interruptible;
+    let end = end.map(|end| world.cloud.now() + end);
+    world.cloud.set_reservation("cr-web", FakeReservation { total: 2, kind, end, ..before });
+    world.deploy(web(6)).await;
+    comes_to(&world, 10, 6, &[("m5.xlarge", "cr-web", 2)]).await;
+    world
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_leave_what_the_owner_of_a_reservation_takes_back_once_others_are_up() {
+    let world = on_interruptible_slots(None).await;
+    let pods = uids(&world).await;
+    set_slots(&world, 1);
+    let instances = world.cloud.instances();
+    let taken = instances.iter().find(|instance| instance.interruption.is_some()).expect("one is taken back");
+    let ends = taken.interruption.as_ref().map(|interruption| interruption.at).unwrap();
+    let is_gone =
+        || world.cloud.instances().iter().all(|own| own.provider_id != taken.provider_id || !own.state.is_alive());
+    let mut least = 6;
+    while !is_gone() {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let ready = world.pods().await.into_iter().filter(|pod| {
+            let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+            let is_ready = conditions.into_iter().any(|own| own.type_ == "Ready" && own.status == "True");
+            is_ready && pod.metadata.deletion_timestamp.is_none()
+        });
+        least = least.min(ready.count());
+    }
+    assert!(world.cloud.now() < ends, "it was left before its end");
+    assert!(least >= 3, "{least} pods were ready: those of the other node at least");
+    comes_to(&world, 5, 6, &[("m5.xlarge", "cr-web", 1), ("m5.xlarge", "on-demand", 1)]).await;
+    let stayed = uids(&world).await.into_iter().filter(|uid| pods.contains(uid)).count();
+    assert_eq!(stayed, 3, "nobody else moved");
+    let told = events(&world, "ReservationReclaimed").await;
+    assert_eq!(told.len(), 1, "{told:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_launched_into_a_reservation_whose_owner_takes_instances_back() {
+    let world = on_interruptible_slots(None).await;
+    set_slots(&world, 3);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let on_slots = |world: &World| world.alive().into_iter().filter(|own| own.reservation.is_some()).count();
+    world.cloud.interrupt(&world.alive()[0].provider_id);
+    tokio::time::sleep(Duration::from_secs(100)).await;
+    assert!(on_slots(&world) <= 2, "one slot is free all the time: {}", state_of(&world).await);
+    assert_eq!(world.all_run().await, Some(6), "{}", state_of(&world).await);
+    // Its slots are there for who comes, once nobody is asked to leave.
+    comes_to(&world, 20, 6, &[("m5.xlarge", "cr-web", 2)]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_interruptible_reservation_is_vacated_before_its_end_replacements_first() {
+    let world = on_interruptible_slots(Some(Duration::from_secs(2 * 3600))).await;
+    let end = world.cloud.reservation_definitions()["cr-web"].end.unwrap();
+    tokio::time::sleep(Duration::from_secs(60 * 60)).await;
+    assert_eq!(world.fleet(), fleet(&[("m5.xlarge", "cr-web", 2)]), "it is used as long as it can be");
+    // 32 minutes before the end: the cloud's notice, and time to boot and to drain.
+    tokio::time::sleep(Duration::from_secs(20 * 60)).await;
+    comes_to(&world, 25, 6, &[("m5.xlarge", "on-demand", 2)]).await;
+    assert!(world.cloud.now() + Duration::from_secs(120) < end, "in time");
+    assert!(events(&world, "ReservationReclaimed").await.is_empty(), "before anybody had to");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,10 +1,10 @@
-//! Instances that come under a reservation later, by group.
+//! Instances that come under a reservation later, by group or wherever they are.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use berth_cloudprovider::ReservationAdoption;
-use berth_cloudprovider_fake::cloud::CloudConfig;
+use berth_cloudprovider::{ReservationAdoption, ReservationMatching};
+use berth_cloudprovider_fake::cloud::{CloudConfig, FakeReservation};
 use serde_json::{Value, json};
 
 use crate::disruption::{events, pool_with, set_slots, uids};
@@ -25,6 +25,44 @@ async fn deploy(world: &World, name: &str, capacity_types: &[&str], n: u32) {
     world.deploy(pods).await;
 }
 
+/// A NodePool that admits slots, and three pods for it alone that do not.
+async fn deploy_paid_alone(world: &World, name: &str) {
+    let mut pool = pool_with(&["on-demand", "reserved"], &json!({}));
+    pool["metadata"]["name"] = json!(name);
+    world.create::<berth_api::NodePool>(pool).await;
+    let mut pods: Value = web(3);
+    pods["metadata"]["name"] = json!(name);
+    pods["spec"]["selector"]["matchLabels"] = json!({"app": name});
+    pods["spec"]["template"]["metadata"]["labels"] = json!({"app": name});
+    pods["spec"]["template"]["spec"]["nodeSelector"] =
+        json!({"karpenter.sh/nodepool": name, "karpenter.sh/capacity-type": "on-demand"});
+    world.deploy(pods).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_whose_pods_do_not_want_slots_is_not_relabelled() {
+    let config = CloudConfig { seed: 1, adoption: ReservationAdoption::Relabel, ..CloudConfig::default() };
+    let mut world = World::beside(config, Rates::default(), catalogue()).await;
+    set_slots(&world, 0);
+    world.start_controllers(false);
+    deploy_paid_alone(&world, "marked").await;
+    let runs = world.settles(10, async |world| world.all_run().await == Some(3)).await;
+    assert!(runs, "{}", state_of(&world).await);
+    let before = world.cloud.reservation_definitions()["cr-web"].clone();
+    world.had_slots("cr-web", 0);
+    world.cloud.set_reservation("cr-web", FakeReservation { total: 1, matching: ReservationMatching::Open, ..before });
+    tokio::time::sleep(Duration::from_secs(1800)).await;
+    assert_eq!(world.fleet(), fleet(&[("m5.xlarge", "cr-web", 1)]), "the cloud asks nobody");
+    for labels in [&world.nodes().await[0].metadata.labels, &world.claims().await[0].metadata.labels] {
+        let labels = labels.clone().unwrap_or_default();
+        let own = |key: &str| labels.get(key).map(String::as_str);
+        let bought_as = (own("karpenter.sh/capacity-type"), own("berth.sh/capacity-reservation-id"));
+        assert_eq!(bought_as, (Some("on-demand"), None));
+    }
+    assert!(events(&world, "Relabelled").await.is_empty());
+    assert_eq!(world.violations(), Vec::<String>::new());
+}
+
 #[tokio::test(start_paused = true)]
 async fn nodes_of_the_group_take_slots_that_come_later_and_no_pod_moves() {
     let config = CloudConfig { seed: 1, adoption: ReservationAdoption::Group, ..CloudConfig::default() };
@@ -33,12 +71,13 @@ async fn nodes_of_the_group_take_slots_that_come_later_and_no_pod_moves() {
     world.start_controllers(false);
     deploy(&world, "web", &["on-demand", "reserved"], 6).await;
     deploy(&world, "paid", &["on-demand"], 3).await;
-    let runs = world.settles(10, async |world| world.all_run().await == Some(9)).await;
-    assert!(runs && world.fleet() == fleet(&[("m5.xlarge", "on-demand", 3)]), "{}", state_of(&world).await);
+    deploy_paid_alone(&world, "marked").await;
+    let runs = world.settles(10, async |world| world.all_run().await == Some(12)).await;
+    assert!(runs && world.fleet() == fleet(&[("m5.xlarge", "on-demand", 4)]), "{}", state_of(&world).await);
     let ids = |world: &World| world.alive().into_iter().map(|own| own.provider_id).collect::<BTreeSet<_>>();
     let (pods, instances) = (uids(&world).await, ids(&world));
     set_slots(&world, 3);
-    let expected = fleet(&[("m5.xlarge", "cr-web", 2), ("m5.xlarge", "on-demand", 1)]);
+    let expected = fleet(&[("m5.xlarge", "cr-web", 2), ("m5.xlarge", "on-demand", 2)]);
     let is_on = |labels: Option<&std::collections::BTreeMap<String, String>>| {
         let own = |key: &str| labels.and_then(|all| all.get(key)).map(String::as_str);
         match own("karpenter.sh/nodepool") {

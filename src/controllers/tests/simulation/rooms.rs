@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use berth_api::{Reservation, ReservationPhase, ReservationStatus};
 use berth_cloudprovider_fake::cloud::CloudFaults;
+use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
-use kube::api::{Patch, PatchParams};
+use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 use crate::disruption::{events, pool_with, set_slots};
@@ -69,6 +70,46 @@ async fn a_reservation_gets_a_node_and_serves_one_owner() {
     // Its node is gone, and it is over: nobody needs it any more.
     let deleted = world.settles(26 * 60, async |world| status(world).await.is_none()).await;
     assert!(deleted, "{:#?}", status(&world).await);
+    assert_eq!(world.violations(), Vec::<String>::new());
+}
+
+/// The regression: the owner's annotation had no uid, and the pod that is a Reservation never said who draws from it.
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_is_a_reservation_says_who_draws_from_it_as_long_as_that_one_is_there() {
+    const CURRENT: &str = "scheduling.koordinator.sh/reservation-current-owner";
+    let mut world = World::with(4, Rates::default(), CloudFaults::default(), catalogue()).await;
+    world.start_controllers(false);
+    world.create::<berth_api::NodePool>(pool("web", &["on-demand"])).await;
+    let owners = json!([{"labelSelector": {"matchLabels": {"app": "web"}}}]).to_string();
+    let room = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "room", "namespace": "default",
+            "labels": {"scheduling.koordinator.sh/operating-mode": "Reservation"},
+            "annotations": {"scheduling.koordinator.sh/reservation-owners": owners}},
+        "spec": {"containers": [{"name": "c", "image": "pause", "resources": {"requests": {"cpu": "2", "memory": "3Gi"}}}]}});
+    let pods = Api::<Pod>::default_namespaced(world.client.clone());
+    let room = pods.create(&PostParams::default(), &serde_json::from_value(room).unwrap()).await.unwrap();
+    assert!(world.settles(10, async |world| world.all_run().await == Some(1)).await, "{}", state_of(&world).await);
+    let noted = async |name: &str, key: &str| -> Option<Value> {
+        let pod = pods.get(name).await.unwrap();
+        serde_json::from_str(pod.metadata.annotations?.get(key)?).ok()
+    };
+    world.deploy(web(1)).await;
+    for _ in 0..2 {
+        let told = world.settles(10, async |_| noted("room", CURRENT).await.is_some()).await;
+        assert!(told, "{}", state_of(&world).await);
+        let all = world.pods().await;
+        let owner = all.iter().find(|pod| pod.metadata.name.as_deref() != Some("room")).unwrap();
+        let name = owner.metadata.name.as_deref().unwrap();
+        let expected = json!({"namespace": "default", "name": name, "uid": owner.metadata.uid});
+        assert_eq!(noted("room", CURRENT).await, Some(expected));
+        let drawn = noted(name, "scheduling.koordinator.sh/reservation-allocated").await;
+        assert_eq!(drawn, Some(json!({"name": "room", "uid": room.metadata.uid})));
+        world.scale("web", 0).await;
+        let taken_back = world.settles(10, async |_| noted("room", CURRENT).await.is_none()).await;
+        assert!(taken_back, "{}", state_of(&world).await);
+        // It is for whoever comes next.
+        world.scale("web", 1).await;
+    }
+    assert_eq!(world.claims().await.len(), 1, "{}", state_of(&world).await);
     assert_eq!(world.violations(), Vec::<String>::new());
 }
 

@@ -14,7 +14,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::draft::Drafts;
 use crate::fate::Fate;
-use crate::maps::{FxIndexMap, FxIndexSet, index};
+use crate::maps::{FxIndexMap, Texts, index};
 use crate::options::Expansion;
 use crate::pod_record::{Deletion, PodRecord};
 use crate::quantities::beyond_limit;
@@ -34,7 +34,7 @@ pub(crate) struct Admission {
     /// The shapes that name a RuntimeClass.
     pub(crate) of_runtime_classes: FxHashSet<u32>,
     /// As text. A draft of 0 has none, one of n the shape at n - 1.
-    pub(crate) shapes: FxIndexSet<String>,
+    pub(crate) shapes: Texts,
 }
 
 /// Whom the API server lets in.
@@ -61,14 +61,14 @@ pub(crate) struct Admitting<'a> {
     workloads: &'a mut Workloads,
     drafts: &'a mut Drafts,
     cluster: &'a mut Cluster,
-    warnings: &'a mut FxIndexSet<String>,
+    warnings: &'a mut Texts,
 }
 
 impl<'a> Admitting<'a> {
     pub(crate) fn new(
         (pods, fates, workloads, drafts): Asking<'a>,
         cluster: &'a mut Cluster,
-        warnings: &'a mut FxIndexSet<String>,
+        warnings: &'a mut Texts,
     ) -> Self {
         Admitting { pods, fates, workloads, drafts, cluster, warnings }
     }
@@ -244,7 +244,7 @@ impl Admission {
                 class.constrain(&mut changed.spec, to.cluster);
             }
             if is_beyond {
-                changed.spec.refusal.get_or_insert_with(|| Refusal(beyond_limit()));
+                changed.spec.refusal.get_or_insert_with(|| Refusal(beyond_limit(to.cluster)));
             }
             changed.shape = index(self.shapes.insert_full(shape.text()).0).saturating_add(1);
             answer.0 = index(to.drafts.insert_full(changed).0);

@@ -5,7 +5,7 @@ use k8s_openapi::api::apps::v1::DaemonSet;
 use super::{Change, Live, Patched, Rooms};
 use crate::builder::Builder;
 use crate::daemons::{self, NewestPod};
-use crate::maps::FxIndexSet;
+use crate::maps::Texts;
 
 impl Live {
     /// A DaemonSet was created, changed or deleted.
@@ -74,7 +74,7 @@ impl Live {
 
     /// What nodes keep room for is looked at again, on all of them.
     pub(super) fn keep_room_again(&mut self) {
-        let mut warnings = FxIndexSet::default();
+        let mut warnings = Texts::with_hasher(self.cluster.symbols.hasher().clone());
         self.cluster.daemons.clear();
         let newest = self.newest_daemons();
         let Rooms { workloads, resolver, .. } = &mut self.rooms;

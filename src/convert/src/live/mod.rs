@@ -13,6 +13,7 @@ mod nodes;
 mod offers;
 mod others;
 mod pods;
+mod records;
 mod reservations;
 mod storage;
 
@@ -32,11 +33,12 @@ use crate::ConvertError;
 use crate::builder::{Builder, Converted};
 use crate::capacity::Links;
 use crate::existing::ExistingNodes;
-use crate::maps::FxIndexSet;
+use crate::maps::{FxIndexSet, Texts};
 use crate::overlay::PoolLabels;
 use crate::ownership::Ownership;
 use crate::place::PodLocation;
 use crate::pod_record::PodParts;
+use crate::reservation::ignored;
 use crate::resolve::Resolver;
 use crate::workloads::{Owner, Workloads};
 
@@ -46,6 +48,7 @@ use log::Log;
 pub use log::{Change, PodChange};
 pub use offers::Offers;
 pub use others::Other;
+use records::Records;
 pub(crate) use reservations::Reservations;
 
 /// Distinct specs, label sets, strings or Reservations that may pile up before everything is converted anew, beside a quarter of those that
@@ -130,13 +133,15 @@ pub(crate) struct Rooms {
     pub(crate) reservations: Reservations,
     pub(crate) resolver: Resolver,
     pub(crate) ownership: Ownership,
+    /// Pods that the annotation of a pod which is a Reservation names as those who have come there.
+    pub(crate) named_owners: FxHashSet<(Sym, Arc<str>)>,
 }
 
 /// A converted cluster that objects come to and go from.
 #[derive(Clone)]
 pub struct Live {
     cluster: Cluster,
-    warnings: FxIndexSet<String>,
+    warnings: Texts,
     /// The seconds of Unix time at which the cluster is as it was converted.
     valid: RangeInclusive<i64>,
     /// Reads objects; the cluster and the tables that it interns into are lent to it.
@@ -144,7 +149,7 @@ pub struct Live {
     rooms: Rooms,
     pods: KeyedMap<(Sym, Arc<str>), Entry>,
     /// Nodes and NodeClaims as they were read last, by name: a change of one is about others, too.
-    records: nodes::Records,
+    records: Records,
     /// By node: pods that name it and are not on it, as it is no capacity or they are nominated to it.
     naming: FxHashMap<Sym, BTreeSet<(Sym, Arc<str>)>>,
     /// By claim: the pods whose volumes stand for it.
@@ -175,7 +180,7 @@ impl Live {
         cluster: Cluster,
         reader: Builder,
         rooms: Rooms,
-        (warnings, valid): (FxIndexSet<String>, RangeInclusive<i64>),
+        (warnings, valid): (Texts, RangeInclusive<i64>),
         pods: impl Iterator<Item = (Known, PodLocation)>,
     ) -> Self {
         let (at_first, keyed) = (sizes(&cluster), cluster.keyed_map());
@@ -186,7 +191,7 @@ impl Live {
             reader,
             rooms,
             pods: keyed,
-            records: nodes::Records::default(),
+            records: Records::default(),
             naming: FxHashMap::default(),
             by_claim: FxHashMap::default(),
             by_daemon_set: FxHashMap::default(),
@@ -257,10 +262,22 @@ impl Live {
         &self.cluster
     }
 
+    /// Whether a resource was one too many at some time: with other objects others may be known, so that what is converted
+    /// anew may be another cluster. A pod that names one too many has no place until then.
+    pub fn has_refused_resources(&self) -> bool {
+        self.cluster.resource_names.has_refused()
+    }
+
     /// Reads something with the tables of the cluster; `None` where that cannot be done without converting everything anew:
     /// it fails, or names resources that were of no matter. Images that were of no matter are noted, for
     /// [`Live::show_images`].
     fn read<T>(&mut self, read: impl FnOnce(&mut Builder) -> Result<T, ConvertError>) -> Option<T> {
+        let n_resources = self.cluster.resource_names.len();
+        self.read_asking(read).filter(|_| self.cluster.resource_names.len() == n_resources)
+    }
+
+    /// The same of what asks for resources and has none: what nobody named before nobody has.
+    fn read_asking<T>(&mut self, read: impl FnOnce(&mut Builder) -> Result<T, ConvertError>) -> Option<T> {
         let n_resources = self.cluster.resource_names.len();
         let n_drafts = self.rooms.resolver.drafts.len();
         self.lend();
@@ -274,7 +291,10 @@ impl Live {
                 images.asked.push(*image);
             }
         }
-        found.ok().filter(|_| self.cluster.resource_names.len() == n_resources)
+        // The configuration may have rules for a resource, which caches follow from one conversion to the next.
+        let has_others = self.cluster.resource_names.len() != n_resources
+            && ignored(&self.reader.options.reservations, &self.cluster) != self.cluster.rules.ignored;
+        found.ok().filter(|_| !has_others)
     }
 
     /// Swaps the tables that objects are read into with the reader's.

@@ -29,13 +29,6 @@ enum Unit {
 /// A conversion of everything is needed.
 struct Rebuild;
 
-/// Nodes and NodeClaims as they were read last, those that changed since everything was converted or that a change was about.
-#[derive(Clone, Default)]
-pub(super) struct Records {
-    nodes: FxHashMap<Sym, NodeRecord>,
-    claims: FxHashMap<Sym, NodeClaimRecord>,
-}
-
 /// What was read of an object instead of what was known, which comes back.
 fn swap<T: Clone>(known: &mut FxHashMap<Sym, T>, name: Sym, now: Option<&T>) -> Option<T> {
     match now {
@@ -68,7 +61,12 @@ impl Live {
         let mut around = self.rooms.links.around(name);
         self.rooms.links.set_node(name, after.as_ref());
         around.extend(self.rooms.links.around(name));
-        self.bring_up_to_date(around, objects)
+        // Volumes that are being made for it hold their pods back as long as it is there.
+        let claims = self.rooms.resolver.storage.set_node(name, after.is_some());
+        if self.bring_up_to_date(around, objects) == Patched::NeedsRebuild {
+            return Patched::NeedsRebuild;
+        }
+        if claims.is_empty() { Patched::Done } else { self.look_again(&claims, objects) }
     }
 
     /// A NodeClaim was created, changed or deleted. `supplies` are the ids of those that it names or named.

@@ -51,7 +51,7 @@ impl Live {
         if self.selectors_changed(selected, objects) == Patched::NeedsRebuild {
             return Patched::NeedsRebuild;
         }
-        let known = self.read(|reader| {
+        let known = self.read_asking(|reader| {
             let done = after.map_or(Ok(()), |after| add_workload(reader, after));
             reader.workloads.pop();
             reader.selecting = Selecting::default();

@@ -42,11 +42,14 @@ impl Live {
     /// A field that cannot be understood; the cluster is of no use then.
     pub fn add_pod(&mut self, pod: &PodParts<'_>) -> Result<Patched, ConvertError> {
         let mut error = None;
-        let read = self.read(|reader| reader.read_pod(pod).inspect_err(|found| error = Some(found.clone())));
+        let read = self.read_asking(|reader| reader.read_pod(pod).inspect_err(|found| error = Some(found.clone())));
         if let Some(error) = error {
             return Err(error);
         }
         let Some(Some(record)) = read else { return Ok(Patched::NeedsRebuild) };
+        if self.is_named_owner(&(record.namespace, Arc::clone(&record.name))) {
+            return Ok(Patched::NeedsRebuild);
+        }
         let Rooms { owners, workloads, daemons, existing, resolver, ownership, .. } = &mut self.rooms;
         let fate = fates(std::slice::from_ref(&record), owners, workloads, existing, Expansion::PodsThatExist);
         let Some(&fate) = fate.first() else { return Ok(Patched::NeedsRebuild) };
@@ -84,6 +87,11 @@ impl Live {
         Ok(if self.has_left_over_much() { Patched::NeedsRebuild } else { Patched::Done })
     }
 
+    /// Whether a pod that is a Reservation holds its room or does not by whether this one is there.
+    fn is_named_owner(&self, pod: &(Sym, Arc<str>)) -> bool {
+        !self.rooms.named_owners.is_empty() && self.rooms.named_owners.contains(pod)
+    }
+
     /// A pod is gone, or about to be added anew.
     pub fn remove_pod(&mut self, namespace: &str, name: &str) -> Patched {
         let Some(namespace) = self.cluster.symbols.get(namespace) else { return Patched::Done };
@@ -95,7 +103,7 @@ impl Live {
         let Some(Entry { place, more, created }) = self.pods.remove(&key) else { return Patched::Done };
         let more = more.map(|more| *more).unwrap_or_default();
         let turn = (more.named[0].is_some(), created);
-        if more.concerns_others {
+        if more.concerns_others || self.is_named_owner(&key) {
             return Patched::NeedsRebuild;
         }
         for node in more.named.iter().flatten() {

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 
 use super::{Change, Live, Objects, Patched};
 use crate::existing::{drawn_from, settle_holdings};
-use crate::maps::{FxIndexMap, FxIndexSet};
+use crate::maps::{FxIndexMap, Texts};
 use crate::reservation::ReservationRecord;
 use crate::resolve::Resolver;
 use crate::stand_ins::{Alike, valid_seconds, with_stand_in};
@@ -199,7 +199,7 @@ impl Live {
     }
 
     fn stand_in(&mut self, id: ReservationId, record: &ReservationRecord, alike: &mut Alike) -> Reservation {
-        let mut warnings = FxIndexSet::default();
+        let mut warnings = Texts::with_hasher(self.cluster.symbols.hasher().clone());
         with_stand_in(record, id, alike, &mut self.rooms.resolver, &mut self.cluster, &mut warnings)
     }
 

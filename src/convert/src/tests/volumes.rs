@@ -68,6 +68,33 @@ fn known(claim: Value) -> Value {
     with(claim, json!({"metadata": {"uid": "u"}, "status": {"phase": "Pending"}}))
 }
 
+/// A claim whose volume is being made for a node.
+fn made_for(node: &str, rest: Value) -> Value {
+    let chosen = json!({"metadata": {"annotations": {"volume.kubernetes.io/selected-node": node}}});
+    with(with(known(claim(json!({"storageClassName": "gp3"}))), chosen), rest)
+}
+
+#[rstest]
+#[case::being_made(made_for("n1", json!({})), class("gp3", json!({})), true)]
+#[case::from_what_is_there(made_for("n1", json!({})), class("gp3", json!({"provisioner": "kubernetes.io/no-provisioner"})), true)]
+#[case::of_a_node_that_is_gone(made_for("n2", json!({})), class("gp3", json!({})), false)]
+#[case::of_no_node(made_for("", json!({})), class("gp3", json!({})), false)]
+#[case::made_by_now(made_for("n1", json!({"spec": {"volumeName": "pv1"}})), class("gp3", json!({})), false)]
+fn a_volume_that_is_being_made_for_a_node_keeps_its_pod_off_others(
+    #[case] claim: Value,
+    #[case] class: Value,
+    #[case] is_kept: bool,
+) {
+    let there = with(volume("pv1", json!({})), json!({"spec": {"storageClassName": "gp3"}}));
+    let cluster = convert([pod_with_claim("a", "data"), claim, class, there, mk_node("n1", json!({}))]).cluster;
+    assert_eq!(first_refusal(&cluster), None);
+    let kept =
+        first_spec(&cluster).volumes.unbound.iter().flatten().find_map(|place| {
+            place.get(cluster.well_known.field_name)?.single().map(|name| cluster.symbols.text(name))
+        });
+    assert_eq!(kept, is_kept.then_some("n1"));
+}
+
 fn at_once(zone: &str) -> Value {
     let zones = json!([{"matchLabelExpressions": [{"key": "topology.kubernetes.io/zone", "values": [zone]}]}]);
     class("now", json!({"volumeBindingMode": null, "allowedTopologies": zones}))

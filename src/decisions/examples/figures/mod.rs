@@ -33,7 +33,7 @@ pub(crate) fn filled(n_nodes: usize, n_pods: usize, n_sets: usize) -> Result<Sta
         list(&mut state, kind, objects)?;
     }
     let catalogue = berth_catalogue::read(b"[]", "types.json")?;
-    state.apply(Event::Offered { catalogue: catalogue.into(), seen: None }, NOW)?;
+    state.apply(Event::Offered { catalogue: catalogue.into(), seen: None })?;
     Ok(state)
 }
 
@@ -47,9 +47,9 @@ pub(crate) fn list(
     for object in objects {
         let object = object?;
         keys.extend(Key::of(&object));
-        state.apply(Event::Applied(object), NOW)?;
+        state.apply(Event::Applied(object))?;
     }
-    state.apply(Event::Listed { kind, keys, resource_version: None }, NOW)?;
+    state.apply(Event::Listed { kind, keys, resource_version: None })?;
     Ok(())
 }
 

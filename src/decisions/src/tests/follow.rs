@@ -27,7 +27,7 @@ impl Followed {
 
     pub(super) fn tell(&mut self, objects: Vec<Object>) {
         for object in objects {
-            self.state.apply(Event::Applied(object), NOW).unwrap();
+            self.state.apply(Event::Applied(object)).unwrap();
         }
     }
 
@@ -38,7 +38,7 @@ impl Followed {
 
     pub(super) fn take(&mut self, kind: Kind, namespace: &str, name: &str) {
         let object = Key::new(kind, namespace, name).with_uid(None);
-        self.state.apply(Event::Deleted { object, resource_version: None }, NOW).unwrap();
+        self.state.apply(Event::Deleted { object, resource_version: None }).unwrap();
     }
 }
 
@@ -236,7 +236,7 @@ fn nodepools_and_the_catalogue_are_taken_in_where_they_are() {
     ];
     for (when, event) in events {
         let n_conversions = state.n_conversions();
-        state.apply(event, NOW).unwrap();
+        state.apply(event).unwrap();
         let kept = decide(&mut state, &full(), NOW).unwrap();
         assert_eq!(state.n_conversions(), n_conversions, "{when}: converted anew");
         state.forget_cluster();
@@ -256,7 +256,7 @@ fn new_nodes_are_planned_without_a_look_at_those_that_are_there() {
     for at in 0..9 {
         let tolerates = json!({"spec": {"tolerations": [{"key": "team", "operator": "Exists"}]}});
         let pod = mk_pod(&format!("p{at}"), "1500m", tolerates);
-        state.apply(Event::Applied(pod), NOW).unwrap();
+        state.apply(Event::Applied(pod)).unwrap();
     }
     let options = Options { launches: true, ..Options::default() };
     let kept = decider.decide(&mut state, &options, NOW).unwrap();

@@ -11,7 +11,7 @@ fn hold(state: &mut State, decider: &mut Decider, when: &str) {
 }
 
 fn tell(state: &mut State, object: Object) {
-    state.apply(Event::Applied(object), NOW).unwrap();
+    state.apply(Event::Applied(object)).unwrap();
 }
 
 /// The CPUs of a node, and that it has one NUMA node.

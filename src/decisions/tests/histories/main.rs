@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use berth_decisions::{Decider, ExpectedNodes, Options, SolveOptions, decide};
+use berth_model::ResourceLimit;
 use berth_state::{Event, Kind, Object, State, Time};
 use proptest::prelude::*;
 
@@ -95,7 +96,9 @@ pub(crate) fn difference(is: &str, expected: &str) -> String {
 pub(crate) fn fresh() -> State {
     static MADE: AtomicU64 = AtomicU64::new(0);
     let hash_key = [1, 2, 3, MADE.fetch_add(1, Ordering::Relaxed)];
-    State::new(berth_state::Options { node_overlay: true, hash_key, ..berth_state::Options::default() })
+    // Pods ask for more resources than are told apart then.
+    let resource_limit = ResourceLimit { asked: 9, all: 20 };
+    State::new(berth_state::Options { node_overlay: true, hash_key, resource_limit, ..berth_state::Options::default() })
 }
 
 /// A state that was told what there is, kind by kind.
@@ -111,7 +114,7 @@ pub(crate) fn rebuilt(objects: &[Object], reversed: bool) -> State {
             of_kind.reverse();
         }
         // Those that cannot be used are refused, and told by `State::refused`.
-        let _ = state.apply(Event::Relisted { kind, objects: of_kind, resource_version: None }, NOW);
+        let _ = state.apply(Event::Relisted { kind, objects: of_kind, resource_version: None });
     }
     state
 }
@@ -352,16 +355,16 @@ proptest! {
         let mut state = rebuilt(&[], false);
         world.offer_to(&mut state);
         for object in &passing {
-            let _ = state.apply(Event::Applied(object.clone()), NOW);
+            let _ = state.apply(Event::Applied(object.clone()));
         }
         let mut decider = Decider::new();
         let _ = decider.decide(&mut state, &binding(), NOW);
         world::shuffle(&mut objects, order);
         for object in objects {
-            let _ = state.apply(Event::Applied(object), NOW);
+            let _ = state.apply(Event::Applied(object));
         }
         for object in passing {
-            let _ = state.apply(Event::Deleted { object: object.reference().unwrap(), resource_version: None }, NOW);
+            let _ = state.apply(Event::Deleted { object: object.reference().unwrap(), resource_version: None });
         }
         let is = decision_of(&mut state, &mut decider, NOW);
         prop_assert!(is == expected, "{}", difference(&is, &expected));

@@ -132,7 +132,9 @@ fn body(kind: Kind, name: u8, v: u64) -> (Value, &'static str) {
             if v.is_multiple_of(2) {
                 spec["volumeName"] = format!("v{}", name % 2).into();
             }
-            json!({"metadata": {}, "spec": spec})
+            // One is being made for a node.
+            let node = if v % 4 == 1 { format!("n{}", v % 6) } else { String::new() };
+            json!({"metadata": {"annotations": {"volume.kubernetes.io/selected-node": node}}, "spec": spec})
         }
         Kind::CSINode if v % 7 == 6 => json!({"metadata": {}, "spec": {"drivers": []}}),
         Kind::CSINode => json!({"metadata": {}, "spec": {"drivers": [
@@ -295,6 +297,13 @@ fn pod_spec(v: u64) -> Value {
             requests["koordinator.sh/gpu-memory-ratio"] = "50".into();
         }
         7 | 22 => requests["cpu"] = "1".into(),
+        // Resources of its own, which no node has; one names more than are told apart.
+        11 | 16 | 25 => requests[format!("example.com/own{}", v % 6)] = "1".into(),
+        27 => {
+            for at in 0..v % 12 {
+                requests[format!("example.com/own{at}")] = "1".into();
+            }
+        }
         _ => {}
     }
     match v % 7 {
@@ -402,6 +411,11 @@ fn pod(name: u8, v: u64, node: &str, app: &str) -> Value {
         metadata["labels"]["scheduling.koordinator.sh/operating-mode"] = "Reservation".into();
         metadata["annotations"]["scheduling.koordinator.sh/reservation-owners"] =
             json!([{"labelSelector": {"matchLabels": {"app": "app1"}}}]).to_string().into();
+        // Who came there, and may have gone since.
+        if v % 46 == 2 {
+            metadata["annotations"]["scheduling.koordinator.sh/reservation-current-owner"] =
+                json!({"namespace": "a", "name": format!("p{}", v % 12)}).to_string().into();
+        }
         status["phase"] = "Running".into();
         status["conditions"] =
             json!([{"type": "Ready", "status": if name.is_multiple_of(2) { "True" } else { "False" }}]);

@@ -207,7 +207,7 @@ impl World {
         ];
         let mut state = rebuilt(&volumes, false);
         let catalogue = Arc::new(objects::catalogue(2, 0));
-        state.apply(Event::Offered { catalogue, seen: None }, NOW).unwrap();
+        state.apply(Event::Offered { catalogue, seen: None }).unwrap();
         World {
             state,
             decider: Decider::new(),
@@ -226,7 +226,7 @@ impl World {
     pub(crate) fn tell(&mut self, mut object: Object) {
         self.n_versions += 1;
         objects::metadata_of(&mut object).resource_version = Some(self.n_versions.to_string());
-        self.state.apply(Event::Applied(object), NOW).unwrap();
+        self.state.apply(Event::Applied(object)).unwrap();
     }
 
     fn tell_pod(&mut self, name: &str) {
@@ -256,7 +256,7 @@ impl World {
         let key = berth_state::Key { kind, namespace: namespace.into(), name: name.into() };
         if gone {
             let object = berth_state::ObjectRef { uid: self.state.uid_of(&key).map(|uid| uid.as_ref().into()), key };
-            self.state.apply(Event::Deleted { object, resource_version: None }, NOW).unwrap();
+            self.state.apply(Event::Deleted { object, resource_version: None }).unwrap();
         }
     }
 
@@ -404,7 +404,7 @@ impl World {
             (pod.node, pod.draws_from) = (Some(node.to_owned()), draws_from);
             pod.annotations.clone_from(&binding.annotations);
             let outcome = Outcome::Written { resource_version: None, uid: None };
-            self.state.apply(Event::Settled { assumption: write.assumption, outcome }, NOW).unwrap();
+            self.state.apply(Event::Settled { assumption: write.assumption, outcome }).unwrap();
             self.tell_pod(name);
         }
         for name in &bound {

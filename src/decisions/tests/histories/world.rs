@@ -115,7 +115,7 @@ impl World {
     pub(crate) fn offer_to(&self, state: &mut State) {
         let seen = (!self.offer.1).then(|| BTreeSet::from(["i-1".to_owned()]));
         let catalogue = Arc::new(objects::catalogue(self.offer.0, self.types.0));
-        state.apply(Event::Offered { catalogue, seen }, self.now).unwrap();
+        state.apply(Event::Offered { catalogue, seen }).unwrap();
         let of_class = |(at, name): (usize, &&str)| {
             let own = Arc::new(objects::catalogue(self.offer.0, self.types.0 + self.types.1));
             let class = json!({"group": "berth.sh", "kind": "FakeNodeClass", "name": name});
@@ -126,7 +126,7 @@ impl World {
         if let Some((free, sees_one)) = self.count {
             let seen = if sees_one { BTreeSet::from(["i-0".to_owned(), "c1".to_owned()]) } else { BTreeSet::new() };
             let count = SlotCount { reservation_id: "cr-1".to_owned(), free: u32::from(free), seen };
-            state.apply(Event::Counted(vec![count]), self.now).unwrap();
+            state.apply(Event::Counted(vec![count])).unwrap();
         }
     }
 
@@ -212,7 +212,7 @@ impl World {
         let of_old = of_old.map(|key| (self.state.get(&key), key));
         self.told.note(&event);
         // Objects that cannot be used are refused; the state keeps which.
-        let _ = self.state.apply(event, self.now);
+        let _ = self.state.apply(event);
         if let Some((before, key)) = of_old {
             assert_eq!(self.state.get(&key), before, "an older event of {key} changed it");
         }

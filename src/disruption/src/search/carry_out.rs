@@ -1,7 +1,7 @@
 //! Commands that are carried out, so that the next one is considered in the cluster that they leave. With pods that wait,
 //! each is held to what that cluster costs.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use berth_decisions::{DecideError, Launch};
@@ -10,7 +10,7 @@ use berth_state::{Key, Kind, ObjectRef};
 
 use super::Search;
 use crate::Methods;
-use crate::candidate::Candidate;
+use crate::candidate::{Candidate, of_lifetime};
 use crate::command::{Command, Method, Places};
 use crate::play::{play, replacement_name};
 use crate::pods::{DisruptionCost, disrupted};
@@ -82,7 +82,11 @@ impl Search<'_> {
         let cost: DisruptionCost = gone.iter().map(|candidate| candidate.cost).sum();
         let again = moved_again(self.commands.iter().filter(|known| known.batch == batch), &places);
         let n_again = again.len();
-        let again = again.into_iter().filter_map(|key| self.state.pod(&key.namespace, &key.name).map(|pod| &**pod));
+        let again = again.into_iter().filter_map(|(key, from)| {
+            let cost = DisruptionCost::of_move(self.state.pod(&key.namespace, &key.name)?);
+            let from = gone.iter().find(|candidate| *candidate.node.key.name == *from)?;
+            Some(of_lifetime(cost, from.expires, self.now))
+        });
         let cost = cost.without(again);
         let launched = replacement.launched(&self.prices);
         let before: Price = gone.iter().filter_map(|candidate| candidate.price).sum();
@@ -170,8 +174,10 @@ impl Search<'_> {
     }
 }
 
-/// Those of these pods that some of the commands move, too.
-fn moved_again<'p>(commands: impl Iterator<Item = &'p Command>, places: &'p Places) -> Vec<&'p Key> {
-    let moved: BTreeSet<&Key> = commands.flat_map(|command| &command.places).map(|(key, _)| key).collect();
-    places.iter().map(|(key, _)| key).filter(|key| key.kind == Kind::Pod && moved.contains(key)).collect()
+/// Those of these pods that some of the commands move, too, and the nodes that these move them to.
+fn moved_again<'p>(commands: impl Iterator<Item = &'p Command>, places: &'p Places) -> Vec<(&'p Key, &'p str)> {
+    let moved: BTreeMap<&Key, &str> =
+        commands.flat_map(|command| &command.places).map(|(key, node)| (key, &**node)).collect();
+    let again = places.iter().map(|(key, _)| key).filter(|key| key.kind == Kind::Pod);
+    again.filter_map(|key| Some((key, *moved.get(key)?))).collect()
 }

@@ -77,7 +77,6 @@ struct Surveyed {
     survey: Survey,
     batches: Batches,
     hourly_cost: Money,
-    lower_bound: Option<Money>,
 }
 
 struct Search<'s> {
@@ -132,11 +131,21 @@ impl Surveyed {
             return Err(DecideError::NotSynced { kinds: state.unlisted().collect(), cloud: !state.has_offerings() });
         }
         let survey = Survey::of(state, &prices, options, now);
-        let lower_bound = if options.bound { lower_bound(state, &survey, options, now) } else { None };
         let batches = Batches::new(&survey, options.only_now, now);
         let hourly_cost = hourly_cost(state, &prices, &BTreeSet::new());
-        let lower_bound = lower_bound.map(|bound| bound.of(hourly_cost));
-        Ok(Surveyed { prices, survey, batches, hourly_cost, lower_bound })
+        Ok(Surveyed { prices, survey, batches, hourly_cost })
+    }
+
+    /// What no consolidation leaves at less, beside what is launched for pods that wait. Nothing is proven where that is not
+    /// carried out beforehand: others may come to what is launched for them.
+    fn lower_bound(&self, state: &mut State, planned: &Planned, options: &Options, now: Time) -> Option<Money> {
+        let is_settled = !planned.nodes.is_empty()
+            || match planned.before {
+                Some(before) => before.launches_nothing(),
+                None => state.cluster(now).pending.is_empty(),
+            };
+        let bound = (options.bound && is_settled).then(|| lower_bound(state, &self.survey, options, now));
+        Some(bound??.of(self.hourly_cost))
     }
 }
 
@@ -150,7 +159,8 @@ impl<'s> Search<'s> {
         (surveyed, mut planned): (Surveyed, Planned),
         now: Time,
     ) -> Self {
-        let Surveyed { prices, survey, batches, hourly_cost, lower_bound } = surveyed;
+        let lower_bound = surveyed.lower_bound(state, &planned, options, now);
+        let Surveyed { prices, survey, batches, hourly_cost } = surveyed;
         let changed = planned.played.take_changed();
         Search {
             state,
@@ -401,11 +411,17 @@ impl<'s> Search<'s> {
                 && candidate.unripe.is_empty()
                 && candidate.unconsolidatable.is_empty()
         });
+        let methods = self.options.methods;
         candidates.sort_by(|a, b| {
             // Price by cost, without a division; reserved nodes are last, the dearest by list first.
             let by_cost = |a: Money, b: Money, x: &Candidate, y: &Candidate| {
+                // Karpenter knows what is left of a lifetime, and ranks without it.
+                let cost = |other: &Candidate| match methods {
+                    Methods::Berth => other.cost,
+                    Methods::Karpenter => other.full_cost,
+                };
                 let over = |money: Money, other: &Candidate| {
-                    (money.pico() / 1_000_000).saturating_mul(i128::from(other.cost.parts()))
+                    (money.pico() / 1_000_000).saturating_mul(i128::from(cost(other).parts()))
                 };
                 over(b, x).cmp(&over(a, y))
             };

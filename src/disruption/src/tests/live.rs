@@ -27,12 +27,12 @@ struct Played {
 }
 
 fn applied(state: &mut State, object: Object) {
-    state.apply(Event::Applied(object), now()).unwrap();
+    state.apply(Event::Applied(object)).unwrap();
 }
 
 fn deleted(state: &mut State, object: &Object) {
     let object = object.reference().unwrap();
-    state.apply(Event::Deleted { object, resource_version: None }, now()).unwrap();
+    state.apply(Event::Deleted { object, resource_version: None }).unwrap();
 }
 
 impl Played {

@@ -105,3 +105,60 @@ fn a_removal_between_slots_saves_nothing_and_says_so() {
         assert!(pays, "{node}: {:?}", found.verdict);
     }
 }
+
+#[test]
+fn a_node_whose_offering_is_sold_out_costs_what_it_does_and_makes_way() {
+    let mut types = catalogue(&[]);
+    types[3]["offerings"][0]["Available"] = json!(0);
+    let objects = [free_pool(ON_DEMAND), node("a", "huge", "on-demand"), pod("p", "a", "1", &json!({}))];
+    let found = disrupt(&mut state_with(&objects, &types), &Options::default(), now()).unwrap();
+    assert_eq!(lines(&found), ["0 SingleNodeConsolidation a > small on-demand $1.4000"]);
+    assert_eq!((found.hourly_cost.to_string(), found.settled_hourly_cost.to_string()), ("1.6".into(), "0.2".into()));
+}
+
+#[test]
+fn an_instance_of_which_there_is_one_is_launched_once() {
+    let mut types = catalogue(&[]);
+    types[0]["offerings"][0]["Available"] = json!(1);
+    let waits = json!({"spec": {"nodeName": null}, "status": {"phase": "Pending"}});
+    for n_waiting in 0..2 {
+        let mut objects = vec![free_pool(ON_DEMAND)];
+        for name in ["a", "b", "c"] {
+            // No two of them on one node.
+            let apart = json!({"metadata": {"labels": {"app": "web"}}, "spec": {"affinity": {"podAntiAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "kubernetes.io/hostname",
+                    "labelSelector": {"matchLabels": {"app": "web"}}}]}}}});
+            objects.extend([node(name, "huge", "on-demand"), pod(&format!("p{name}"), name, "1500m", &apart)]);
+            if n_waiting == 1 && name == "a" {
+                let mut more = apart.clone();
+                merge(&mut more, &waits);
+                objects.push(pod("w", "", "1500m", &more));
+            }
+        }
+        let found = disrupt(&mut state_with(&objects, &types), &Options::default(), now()).unwrap();
+        let launched = found.commands.iter().flat_map(|command| &command.replacements);
+        let mut launched: Vec<&str> = launched.map(|(_, launch)| &*launch.offering.instance_type).collect();
+        launched.sort_unstable();
+        // Who waits comes first, and takes the one that there is.
+        let expected = if n_waiting == 0 { ["medium", "medium", "small"] } else { ["medium"; 3] };
+        assert_eq!(launched, expected, "{:#?}", lines(&found));
+        let settled = if n_waiting == 0 { "1" } else { "1.2" };
+        assert_eq!(found.settled_hourly_cost.to_string(), settled, "{n_waiting} waiting");
+    }
+}
+
+#[test]
+fn a_pod_that_nobody_would_make_again_keeps_its_node_from_consolidation_alone() {
+    let bare = json!({"metadata": {"ownerReferences": []}});
+    let objects = [
+        free_pool(ON_DEMAND),
+        node("a", "huge", "on-demand"),
+        pod("p", "a", "1", &bare),
+        node("b", "huge", "on-demand"),
+        pod("q", "b", "1", &json!({})),
+    ];
+    let found = disrupted(&objects, &[], &Options::default());
+    assert_eq!(lines(&found), ["0 SingleNodeConsolidation b >  $1.6000"], "there is room for the other");
+    let reason = "pod has no controller that would make another in its place".to_owned();
+    assert_eq!(reasons(&found, "a"), [(reason, 1)]);
+}

@@ -128,3 +128,21 @@ fn a_node_goes_only_where_its_pods_come_to_the_room_and_not_others(#[case] app: 
         assert!(matches!(told, Verdict::Unknown) || *told == full, "{node}: {told:?}, {full:?}");
     }
 }
+
+#[test]
+fn the_bound_knows_the_room_on_what_is_launched_for_who_waits() {
+    let waits = json!({"spec": {"nodeName": null}, "status": {"phase": "Pending"}});
+    let objects = [
+        free_pool(ON_DEMAND),
+        node("a", "small", "on-demand"),
+        pod("p", "a", "500m", &json!({})),
+        pod("w", "", "3", &waits),
+    ];
+    let options = Options { bound: true, ..Options::default() };
+    let found = disrupted(&objects, &[], &options);
+    assert_eq!(lines(&found), ["0 SingleNodeConsolidation a >  $0.2000"]);
+    assert_eq!((found.priced_hourly_cost, found.lower_bound), (Money::ZERO, Some(Money::ZERO)));
+    // Karpenter's methods plan all together: nothing is proven.
+    let found = disrupted(&objects, &[], &Options { methods: Methods::Karpenter, ..options });
+    assert_eq!(found.lower_bound, None);
+}

@@ -1,6 +1,9 @@
-//! A snapshot whose nodes come, change and go between two decisions.
+//! A snapshot of a cluster as it stands, whose nodes come, change and go between two decisions.
 
-use super::{NodeEdit, NodeState, Snapshot};
+use super::Snapshot;
+use super::domains::DomainCounts;
+use super::node::NodeEdit;
+use super::node_state::NodeState;
 use crate::{
     Assigned, BoundPod, ClassId, Cluster, CounterId, HeldUnits, Holding, Labels, PodStage, Reservation, ReservationId,
     StandIn, Universe,
@@ -18,7 +21,32 @@ pub struct Site<'n, F> {
 /// A pod as counters see it: its class, and how far it has come.
 type Counted = (ClassId, PodStage);
 
+// === impl Snapshot ===
+
 impl Snapshot {
+    /// The cluster as it stands. `counts_on(counter, node)` tells whether the counter's node filter admits the node.
+    pub fn new(cluster: &Cluster, universe: &Universe, counts_on: impl Fn(CounterId, usize) -> bool) -> Self {
+        let mut snapshot = Snapshot {
+            nodes: Vec::with_capacity(cluster.nodes.len()),
+            bins: Vec::new(),
+            slack: Vec::new(),
+            counts: vec![DomainCounts::default(); universe.counters.len()],
+            totals: vec![0; universe.counters.len()],
+            slots: cluster.slots.iter().map(|slots| slots.free).collect(),
+            pools: cluster.node_pools.iter().map(|pool| (pool.used.clone(), u64::from(pool.nodes))).collect(),
+            claims: std::collections::BTreeMap::new(),
+            journal: Vec::new(),
+            marks: 0,
+            bins_version: 0,
+        };
+        for index in 0..cluster.nodes.len() {
+            snapshot.push_node();
+            snapshot.count_node(cluster, universe, index, |counter| counts_on(counter, index));
+        }
+        snapshot.journal.clear();
+        snapshot
+    }
+
     /// The universe has so many counters now: nothing is counted in those that came.
     pub fn extend_counters(&mut self, n_counters: usize) {
         if n_counters > self.counts.len() {

@@ -8,8 +8,8 @@ mod node;
 mod node_state;
 mod undo;
 
-use crate::cluster::listed;
-use crate::{Cluster, ColumnId, CounterId, PoolId, Resources, SlotId, Sym, Universe};
+use crate::cluster::{listed, listed_mut};
+use crate::{ColumnId, CounterId, PoolId, Resources, SlotId, Sym};
 
 pub use bins::Bin;
 use domains::DomainCounts;
@@ -48,29 +48,6 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// The cluster as it stands. `counts_on(counter, node)` tells whether the counter's node filter admits the node.
-    pub fn new(cluster: &Cluster, universe: &Universe, counts_on: impl Fn(CounterId, usize) -> bool) -> Self {
-        let mut snapshot = Snapshot {
-            nodes: Vec::with_capacity(cluster.nodes.len()),
-            bins: Vec::new(),
-            slack: Vec::new(),
-            counts: vec![DomainCounts::default(); universe.counters.len()],
-            totals: vec![0; universe.counters.len()],
-            slots: cluster.slots.iter().map(|slots| slots.free).collect(),
-            pools: cluster.node_pools.iter().map(|pool| (pool.used.clone(), u64::from(pool.nodes))).collect(),
-            claims: std::collections::BTreeMap::new(),
-            journal: Vec::new(),
-            marks: 0,
-            bins_version: 0,
-        };
-        for index in 0..cluster.nodes.len() {
-            snapshot.push_node();
-            snapshot.count_node(cluster, universe, index, |counter| counts_on(counter, index));
-        }
-        snapshot.journal.clear();
-        snapshot
-    }
-
     /// Here is where [`Snapshot::rollback`] returns to, as often as it likes, until the mark is forgotten.
     pub fn mark(&mut self) -> Mark {
         self.marks += 1;
@@ -164,7 +141,7 @@ impl Snapshot {
 
     /// Changes an existing node.
     pub fn change_node(&mut self, index: usize, change: impl FnOnce(&mut NodeEdit<'_>)) {
-        if let Some(node) = self.nodes.get_mut(index) {
+        if let Some(node) = listed_mut(&mut self.nodes, index, "node") {
             change(&mut if self.marks > 0 {
                 NodeEdit::recorded(node, &mut self.journal, index)
             } else {
@@ -196,7 +173,8 @@ impl Snapshot {
     }
 
     fn change_bin<T>(&mut self, index: usize, change: impl FnOnce(&mut Bin) -> T) -> Option<T> {
-        let (bin, slack) = (self.bins.get_mut(index)?, self.slack.get_mut(index)?);
+        let bin = listed_mut(&mut self.bins, index, "group of planned nodes")?;
+        let slack = listed_mut(&mut self.slack, index, "group of planned nodes")?;
         let changed = change(bin);
         *slack = bin.quick_slack();
         self.bins_version += 1;
@@ -214,36 +192,41 @@ impl Snapshot {
 
     /// Pods of a counter in a domain.
     pub fn count(&self, counter: CounterId, domain: Sym) -> u32 {
-        self.counts.get(counter.index()).map_or(0, |counts| counts.get(domain))
+        self.counted(counter).map_or(0, |counts| counts.get(domain))
     }
 
     /// The domains with pods of a counter (none for `kubernetes.io/hostname`, which is counted per node).
     pub fn domains(&self, counter: CounterId) -> impl Iterator<Item = (Sym, u32)> + '_ {
-        self.counts.get(counter.index()).into_iter().flat_map(DomainCounts::iter).filter(|(_, count)| *count > 0)
+        self.counted(counter).into_iter().flat_map(DomainCounts::iter).filter(|(_, count)| *count > 0)
     }
 
     /// How often the pods of a counter in some domain have changed, undoing included.
     pub fn n_changes(&self, counter: CounterId) -> usize {
-        self.counts.get(counter.index()).map_or(0, DomainCounts::n_changes)
+        self.counted(counter).map_or(0, DomainCounts::n_changes)
     }
 
     /// The domains in which the pods of a counter have changed after so many changes, some of them more than once; `None`
     /// where that is not known any more.
     pub fn changed_since(&self, counter: CounterId, n_changes: usize) -> Option<&[Sym]> {
-        self.counts.get(counter.index())?.changed_since(n_changes)
+        self.counted(counter)?.changed_since(n_changes)
+    }
+
+    /// What is counted by domain. Whoever has a counter's id has it of this snapshot's universe.
+    fn counted(&self, counter: CounterId) -> Option<&DomainCounts> {
+        listed(&self.counts, counter.index(), "counter")
     }
 
     /// Pods of a counter anywhere.
     pub fn total(&self, counter: CounterId) -> u32 {
-        self.totals.get(counter.index()).copied().unwrap_or(0)
+        listed(&self.totals, counter.index(), "counter").copied().unwrap_or(0)
     }
 
     /// Adds pods to a counter, in a domain or (for `kubernetes.io/hostname`) only to its total.
     pub fn add_count(&mut self, counter: CounterId, domain: Option<Sym>, pods: u32) {
-        let Some(total) = self.totals.get_mut(counter.index()) else { return };
+        let Some(total) = listed_mut(&mut self.totals, counter.index(), "counter") else { return };
         let old_total = *total;
         *total = total.saturating_add(pods);
-        let changed = domain.zip(self.counts.get_mut(counter.index())).map(|(domain, counts)| {
+        let changed = domain.zip(listed_mut(&mut self.counts, counter.index(), "counter")).map(|(domain, counts)| {
             let old = counts.position(domain).map(|_| counts.get(domain));
             counts.set(domain, old.unwrap_or(0).saturating_add(pods));
             (domain, old)
@@ -253,13 +236,16 @@ impl Snapshot {
 
     /// Takes pods off a counter, as [`Snapshot::add_count`] added them.
     pub fn remove_count(&mut self, counter: CounterId, domain: Option<Sym>, pods: u32) {
-        let Some(total) = self.totals.get_mut(counter.index()) else { return };
+        let Some(total) = listed_mut(&mut self.totals, counter.index(), "counter") else { return };
         let old_total = *total;
-        *total = total.saturating_sub(pods);
-        let changed = domain.zip(self.counts.get_mut(counter.index())).and_then(|(domain, counts)| {
-            counts.position(domain)?;
+        *total = less(old_total, pods, "pods of a counter");
+        let counts = listed_mut(&mut self.counts, counter.index(), "counter");
+        let changed = domain.zip(counts).and_then(|(domain, counts)| {
+            let known = counts.position(domain);
+            debug_assert!(known.is_some(), "counter {counter:?} never counted in {domain:?}");
+            known?;
             let old = counts.get(domain);
-            counts.set(domain, old.saturating_sub(pods));
+            counts.set(domain, less(old, pods, "pods in a domain"));
             Some((domain, Some(old)))
         });
         self.record(Undo::Count(counter, old_total, changed));
@@ -279,13 +265,13 @@ impl Snapshot {
 
     /// Free instances of a finite supply.
     pub fn free_slots(&self, slot: SlotId) -> u32 {
-        self.slots.get(slot.index()).copied().unwrap_or(0)
+        listed(&self.slots, slot.index(), "supply").copied().unwrap_or(0)
     }
 
     /// Takes instances of a finite supply; false, and nothing is taken, if there are not so many.
     #[must_use]
     pub fn take_slots(&mut self, slot: SlotId, instances: u32) -> bool {
-        let Some(free) = self.slots.get_mut(slot.index()) else { return false };
+        let Some(free) = listed_mut(&mut self.slots, slot.index(), "supply") else { return false };
         let Some(rest) = free.checked_sub(instances) else { return false };
         let old = *free;
         *free = rest;
@@ -295,7 +281,7 @@ impl Snapshot {
 
     /// Gives instances of a finite supply back.
     pub fn return_slots(&mut self, slot: SlotId, instances: u32) {
-        if let Some(free) = self.slots.get_mut(slot.index()) {
+        if let Some(free) = listed_mut(&mut self.slots, slot.index(), "supply") {
             let old = *free;
             *free = free.saturating_add(instances);
             self.record(Undo::Slots(slot, old));
@@ -304,15 +290,19 @@ impl Snapshot {
 
     /// What counts against a NodePool's limits: capacity and number of nodes, planned ones included.
     pub fn pool_use(&self, pool: PoolId) -> Option<(&Resources, u64)> {
-        self.pools.get(pool.index()).map(|(resources, nodes)| (resources, *nodes))
+        listed(&self.pools, pool.index(), "NodePool").map(|(resources, nodes)| (resources, *nodes))
     }
 
     /// Adds nodes (or, with a negative count, takes them off) to what counts against a NodePool's limits.
     pub fn use_pool(&mut self, pool: PoolId, capacity: &Resources, nodes: i64) {
-        if let Some(entry) = self.pools.get_mut(pool.index()) {
+        if let Some(entry) = listed_mut(&mut self.pools, pool.index(), "NodePool") {
             let (used, n_nodes) = entry;
             let before = (used.clone(), *n_nodes);
             used.add_times(capacity, nodes);
+            debug_assert!(
+                n_nodes.checked_add_signed(nodes).is_some(),
+                "a NodePool of {n_nodes} nodes changes by {nodes}"
+            );
             *n_nodes = n_nodes.saturating_add_signed(nodes);
             let amounts = before.0.unlike(used);
             self.record(Undo::Pool(pool, amounts, before.1));
@@ -339,7 +329,7 @@ impl Snapshot {
     /// One less uses a ReadWriteOncePod claim.
     pub fn free_claim(&mut self, claim: Sym) {
         let old = self.claim_users(claim);
-        self.set_claim(claim, old.saturating_sub(1));
+        self.set_claim(claim, less(old, 1, "users of a claim"));
         self.record(Undo::Claim(claim, old));
     }
 
@@ -350,4 +340,10 @@ impl Snapshot {
             self.claims.insert(claim, users);
         }
     }
+}
+
+/// What is left of a count, of which so much was counted before: a debug build says where it was not.
+fn less(count: u32, by: u32, what: &str) -> u32 {
+    debug_assert!(by <= count, "of {count} {what} {by} go");
+    count.saturating_sub(by)
 }

@@ -248,10 +248,11 @@ impl Builder {
         let keys = alike.map(|other| other.key).collect();
         let honors = (constraint.honors_node_affinity, constraint.honors_taints);
         let mut filter = spread_filter(spec, honors, keys);
-        let hostname = cluster.well_known.hostname;
-        if constraint.honors_node_affinity && constraint.key != hostname {
+        let own = [cluster.well_known.hostname, cluster.well_known.field_name];
+        if constraint.honors_node_affinity && constraint.key != cluster.well_known.hostname {
             // A volume of one node says nothing of others.
-            let names_node = |place: &&Vec<Requirements>| place.iter().any(|known| known.get(hostname).is_some());
+            let names_node =
+                |place: &&Vec<Requirements>| place.iter().any(|known| own.iter().any(|key| known.get(*key).is_some()));
             filter.places = spec.volumes.places().filter(|place| !names_node(place)).cloned().collect();
         }
         let filter = self.filter(filter);

@@ -55,6 +55,7 @@ fn mk_types(cluster: &mut Cluster, rows: &[TypeRow]) {
             resources,
             node_class: None,
             offerings,
+            sold_out: Vec::new(),
         });
     }
 }

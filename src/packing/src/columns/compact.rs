@@ -3,7 +3,8 @@
 
 use super::{BinClass, Generator};
 use crate::duals::DualPrices;
-use crate::master::interior::{Answer, Program};
+use crate::master::interior::Answer;
+use crate::master::program::Program;
 use crate::numbers::{dot, float, scrambled};
 use crate::tuning::compact::{
     MOST_ROWS, MOST_WORK, PRICES_ITEMS, PRICES_ROWS, PRICES_TOLERANCE, PRICES_WORK, TOLERANCE, TRACE,

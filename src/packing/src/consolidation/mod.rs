@@ -11,7 +11,8 @@
 //!    bins back and empties others (ruin and recreate: Schrimpf et al., 2000), and takes what is worse for a while, less
 //!    so towards its end (simulated annealing).
 //!
-//! `bound` says what no consolidation costs less than, by dual prices; `patterns` betters these prices.
+//! `bound` says what no consolidation costs less than, by the dual prices of a program (`relaxed`); `patterns` betters these
+//! prices.
 //!
 //! Work is counted, never timed, and random numbers come from a fixed seed: the same problem has the same answer.
 
@@ -19,11 +20,13 @@ mod bound;
 mod patterns;
 mod placement;
 mod problem;
+mod relaxed;
 mod search;
 mod shelves;
 #[cfg(test)]
 mod tests;
 
-pub use bound::{Offer, lower_bound};
-pub use problem::{Consolidation, ExistingNode, Movable};
-pub use search::{Consolidated, Stop, consolidate};
+pub use bound::lower_bound;
+pub use problem::{Consolidated, Consolidation, ExistingNode, Movable, Stop};
+pub use relaxed::Offer;
+pub use search::consolidate;

@@ -7,7 +7,7 @@
 
 use good_lp::{Expression, ProblemVariables, Solution, SolverModel, Variable, clarabel, constraint, variable};
 
-use super::bound::{Duals, Relaxed, RoomValue, Sort};
+use super::relaxed::{Duals, Relaxed, RoomValue, Sort};
 use crate::pricing::{Pricer, PricingEffort, Query};
 use crate::problem::{BinType, Item, Problem};
 use crate::tuning::consolidation::ROUNDED;

@@ -1,7 +1,6 @@
 //! The state of a search: which bins are empty, and where their items are.
 
-use super::problem::Consolidation;
-use super::search::Consolidated;
+use super::problem::{Consolidated, Consolidation};
 use super::shelves::Shelves;
 use crate::numbers::float;
 use crate::tuning::consolidation::CHANGE;

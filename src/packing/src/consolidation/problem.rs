@@ -1,4 +1,4 @@
-//! Bins that stand, what is in them, and what emptying one costs.
+//! Bins that stand, what is in them, and what emptying one costs; and what comes of it.
 
 use fixedbitset::FixedBitSet;
 
@@ -75,4 +75,31 @@ impl ExistingNode {
     pub(super) fn count_of(&self, item: u32) -> u32 {
         self.holds.iter().find(|(held, _)| *held == item).map_or(0, |(_, count)| *count)
     }
+}
+
+/// Which bins are emptied, and where what they held goes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Consolidated {
+    /// The bins, those first that cost most for a unit of disruption.
+    pub emptied: Vec<usize>,
+    /// By bin that stays: the items that come to it, and how many.
+    pub moved: Vec<Vec<(u32, u32)>>,
+    /// By item: how many come to new bins.
+    pub anew: Vec<u32>,
+    /// What that saves, less the price of what it disrupts and of what comes to new bins.
+    pub saved: f64,
+    /// Why the search stopped.
+    pub stop: Stop,
+}
+
+/// Why a search stopped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Stop {
+    /// No bin may be emptied, or every bin that may be is.
+    #[default]
+    Nothing,
+    /// All rounds are over.
+    Rounds,
+    /// The work is spent.
+    Work,
 }

@@ -1,36 +1,9 @@
 //! The set of bins to empty: greedily first, then by putting a few back and emptying others.
 
 use super::placement::{Placement, State};
-use super::problem::Consolidation;
+use super::problem::{Consolidated, Consolidation, Stop};
 use crate::numbers::{float, noise, scrambled};
 use crate::tuning::consolidation::{COPY, MOST_BACK, MOST_ROUNDS, MOST_TRIES, ROUNDS_PER_BIN, WARMTH};
-
-/// Which bins are emptied, and where what they held goes.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Consolidated {
-    /// The bins, those first that cost most for a unit of disruption.
-    pub emptied: Vec<usize>,
-    /// By bin that stays: the items that come to it, and how many.
-    pub moved: Vec<Vec<(u32, u32)>>,
-    /// By item: how many come to new bins.
-    pub anew: Vec<u32>,
-    /// What that saves, less the price of what it disrupts and of what comes to new bins.
-    pub saved: f64,
-    /// Why the search stopped.
-    pub stop: Stop,
-}
-
-/// Why a search stopped.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Stop {
-    /// No bin may be emptied, or every bin that may be is.
-    #[default]
-    Nothing,
-    /// All rounds are over.
-    Rounds,
-    /// The work is spent.
-    Work,
-}
 
 /// Looks for the bins to empty. `work` is how many bins may be looked at, once for each item that is placed. It begins with
 /// `start`, an answer to this problem or to the same with fewer bins that stay, and is no worse.

@@ -6,20 +6,10 @@
 //! more begins where that one was still well inside, which saves most of the way.
 
 use crate::master::normal::{Normal, add, dot};
+use crate::master::program::Program;
 use crate::tuning::interior::{
     CENTRALITY, CORRECTIONS, FARTHER, ITERATIONS, NEW_AMOUNT, STEP, WARM_GAP, WARM_ITERATIONS, WORTHWHILE,
 };
-
-/// `minimise costs · x` where `rows · x = rhs`, `x >= 0`.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Program {
-    pub(crate) costs: Vec<f64>,
-    pub(crate) rhs: Vec<f64>,
-    /// Where each column's entries begin; one more than there are columns.
-    starts: Vec<usize>,
-    /// Rows, ascending within a column, and amounts.
-    entries: Vec<(u32, f64)>,
-}
 
 /// An answer: amounts by column, prices by row.
 #[derive(Clone, Debug, Default)]
@@ -45,23 +35,6 @@ pub(crate) struct Near {
 type Point = (Vec<f64>, Vec<f64>, Vec<f64>);
 
 impl Program {
-    pub(crate) fn new(rhs: Vec<f64>) -> Self {
-        Program { costs: Vec::new(), rhs, starts: vec![0], entries: Vec::new() }
-    }
-
-    /// Adds a column; its entries ascend by row.
-    pub(crate) fn push(&mut self, cost: f64, entries: impl IntoIterator<Item = (u32, f64)>) {
-        self.costs.push(cost);
-        self.entries.extend(entries);
-        self.starts.push(self.entries.len());
-    }
-
-    pub(crate) fn column(&self, at: usize) -> &[(u32, f64)] {
-        let from = self.starts.get(at).copied().unwrap_or(0);
-        let to = self.starts.get(at + 1).copied().unwrap_or(from);
-        self.entries.get(from..to).unwrap_or_default()
-    }
-
     // rows · x
     fn times(&self, amounts: &[f64], out: &mut [f64]) {
         out.fill(0.0);

@@ -3,6 +3,7 @@
 
 pub(crate) mod interior;
 mod normal;
+pub(crate) mod program;
 
 use good_lp::{
     DualValues, Expression, ProblemVariables, Solution, SolutionWithDual, SolverModel, Variable, clarabel, constraint,
@@ -14,7 +15,8 @@ use crate::duals::DualPrices;
 use crate::groups::ItemGroups;
 use crate::numbers::noise;
 use crate::problem::{BinType, Pattern, Problem};
-use interior::{Near, Program};
+use interior::Near;
+use program::Program;
 
 /// A solution of a master program.
 #[derive(Clone, Debug, Default)]

@@ -1,7 +1,7 @@
 //! Normal equations by Cholesky's factors, dense, a block of rows at a time. Sums are always in the same order, so that
 //! every machine has the same answer.
 
-use crate::master::interior::Program;
+use crate::master::program::Program;
 use crate::tuning::interior::{BLOCK, PANEL};
 
 /// The normal equations, factored: the lower triangle by rows. What comes first in few columns together, as stocks do,

@@ -92,6 +92,7 @@ fn a_bit_of_everything(name: &str) -> Plan {
             offering(CapacityType::Reserved, Some(SlotId(0)), Money::ZERO, keys.reserved),
             offering(CapacityType::OnDemand, None, price, on_demand),
         ],
+        sold_out: Vec::new(),
     }]
     .into();
     let mut requirements = Requirements::new();

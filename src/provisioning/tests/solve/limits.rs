@@ -1,10 +1,10 @@
 //! NodePool limits and finite paid offerings.
 
 use berth_model::Effect;
-use berth_model::Operator::NotIn;
+use berth_model::Operator::{In, NotIn};
 use berth_provisioning::{Effort, Options};
 
-use crate::mk::{HOSTNAME, INSTANCE_TYPE, World, ZONE, mk_world, pod};
+use crate::mk::{CAPACITY_TYPE, HOSTNAME, INSTANCE_TYPE, World, ZONE, mk_world, pod};
 
 #[test]
 fn a_limit_is_debited_with_the_planned_type_and_trims_the_list() {
@@ -246,6 +246,46 @@ fn zones_that_the_plan_leaves_no_room_for_within_limits_count_for_no_spread() {
     }
 }
 
+fn left_at_each_effort(world: &World) -> [Vec<String>; 3] {
+    [Effort::Low, Effort::Default, Effort::High]
+        .map(|effort| world.plan_with(&Options { effort, ..Options::default() }).left())
+}
+
+#[test]
+fn nodes_are_launched_for_who_was_left_over_for_a_zone_beyond_the_limit() {
+    for limit in 8..=24 {
+        let mut world = mk_world();
+        world.mk_pool("default").limit_cpus(limit);
+        world.mk_type("large", 16).on_demand("c", 400);
+        world.mk_type("small", 4).on_demand("b", 100);
+        world.mk_pods("web", 2, &pod(2500).app("web").spread(ZONE, 1, "web"));
+        assert_eq!(left_at_each_effort(&world), [[""; 0]; 3], "{limit}");
+    }
+}
+
+#[test]
+fn nodes_are_launched_for_who_was_left_over_for_a_capacity_type_beyond_the_limit() {
+    for limit in 4..=12 {
+        let mut world = mk_world();
+        world.mk_pool("default").limit_cpus(limit);
+        world.mk_type("large", 8).spot("a", 150);
+        world.mk_type("small", 2).on_demand("a", 100);
+        world.mk_pods("web", 5, &pod(450).app("web").spread(CAPACITY_TYPE, 1, "web"));
+        assert_eq!(left_at_each_effort(&world), [[""; 0]; 3], "{limit}");
+    }
+}
+
+#[test]
+fn a_free_slot_is_taken_by_who_was_left_over_for_a_zone_beyond_the_limit() {
+    let mut world = mk_world();
+    world.mk_pool("limited").limit_cpus(2);
+    world.mk_pool("reserved").require(CAPACITY_TYPE, &["reserved"]);
+    world.mk_type("small", 2).on_demand("a", 102).on_demand("c", 101);
+    world.mk_type("large", 8).reserved("d", "r-1", 2, 400);
+    world.mk_pods("web", 3, &pod(400).app("web").spread(ZONE, 1, "web").spread(HOSTNAME, 1, "web"));
+    assert_eq!(world.plan().claims(), ["2 × large r-1 d: web:1", "1 × small on-demand c: web:1"]);
+}
+
 #[test]
 fn a_zone_that_limits_leave_room_for_counts_for_a_spread_though_its_node_is_too_small() {
     let mut world = mk_world();
@@ -293,7 +333,8 @@ fn a_node_that_another_pool_may_launch_is_a_host_where_pods_ask_for_it() {
         world.mk_pods("web", 8, &pod(100).app("web").spread(HOSTNAME, 2, "web"));
         if is_asked {
             // It goes last, and brings an empty host.
-            world.mk_pods("late", 1, &pod(50).tolerates("team"));
+            let late = pod(50).tolerates("team").needs("karpenter.sh/nodepool", In, &["tainted"]);
+            world.mk_pods("late", 1, &late);
         }
         assert_eq!(world.plan().left(), left, "{is_asked}");
     }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a builder that fails is a test that fails")]
 
 mod accelerators;
+mod again;
 mod considered;
 mod cost;
 mod limits;

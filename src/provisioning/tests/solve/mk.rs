@@ -153,6 +153,7 @@ impl World {
             node_class: None,
             resources: Resources::from_amounts(&[cpus * 1000, cpus * 4 * GIB, 100]),
             offerings: Vec::new(),
+            sold_out: Vec::new(),
         });
         TypeHandle { world: self }
     }
@@ -371,10 +372,15 @@ impl TypeHandle<'_> {
         self.offer(CapacityType::OnDemand, zone, (price, price), None)
     }
 
+    /// Spot or on demand; `free` instances are to be had, or as many as one likes.
+    pub(crate) fn offered(mut self, capacity_type: CapacityType, zone: &str, price: u32, free: Option<u32>) -> Self {
+        let slot = free.map(|free| self.slot(&format!("finite-{zone}-{price}"), free, false));
+        self.offer(capacity_type, zone, (price, price), slot)
+    }
+
     /// On demand, with so many instances to be had.
-    pub(crate) fn finite(mut self, zone: &str, price: u32, free: u32) -> Self {
-        let slot = self.slot(&format!("finite-{zone}-{price}"), free, false);
-        self.offer(CapacityType::OnDemand, zone, (price, price), Some(slot))
+    pub(crate) fn finite(self, zone: &str, price: u32, free: u32) -> Self {
+        self.offered(CapacityType::OnDemand, zone, price, Some(free))
     }
 
     pub(crate) fn spot(self, zone: &str, price: u32) -> Self {

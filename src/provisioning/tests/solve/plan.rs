@@ -19,7 +19,7 @@ impl Plan {
         self.cluster.symbols.text(sym)
     }
 
-    fn class_name(&self, class: ClassId) -> String {
+    pub(crate) fn class_name(&self, class: ClassId) -> String {
         let class = self.universe.class(class).unwrap();
         self.cluster.pending[class.rows[0].index()].members[0].name.to_string()
     }

@@ -1,6 +1,6 @@
 //! Which NodePool a pod goes to.
 
-use berth_model::{Effect, Operator};
+use berth_model::{CapacityType, Effect, Operator};
 use berth_provisioning::{Effort, Options};
 
 use crate::mk::{CAPACITY_TYPE, INSTANCE_TYPE, mk_world, pod};
@@ -103,6 +103,55 @@ fn min_values_does_not_count_a_finite_supply_that_no_claim_may_list() {
         let plan = world.plan();
         assert_eq!(plan.claims(), expected);
         assert!(plan.listed().iter().all(|types| types.len() == 2));
+    }
+}
+
+/// What a type is offered as: how many instances there are, any number for `None`.
+type Offered = Option<Option<u32>>;
+
+/// Whether a node of `planned` may be launched where minValues asks for two types, and `all` are offered in one zone, each with
+/// its type, capacity type, price and number: a claim lists what is unlimited and no cheaper, and names types and capacity types
+/// apart, so that a type is out where it might come cheaper.
+fn keeps_two_types(all: &[(usize, CapacityType, u32, Option<u32>)], planned: usize) -> bool {
+    let (own, kind, price, _) = all[planned];
+    [true, false].into_iter().any(|one_kind| {
+        let named = |of: CapacityType| !one_kind || of == kind;
+        let is_cheaper = |of: usize| all.iter().any(|(other, k, p, _)| *other == of && named(*k) && *p < price);
+        let lists = |of: usize| {
+            let listed = |(other, k, p, free): &(usize, CapacityType, u32, Option<u32>)| {
+                *other == of && named(*k) && *p >= price && free.is_none()
+            };
+            (of == own || all.iter().any(listed)) && !is_cheaper(of)
+        };
+        (0..2).all(lists)
+    })
+}
+
+#[test]
+fn min_values_counts_a_type_that_is_unlimited_in_one_way_and_finite_in_another() {
+    use CapacityType::{OnDemand, Spot};
+    let prices = [[100, 200, 300, 400], [200, 100, 400, 300], [400, 300, 200, 100], [300, 100, 200, 400]];
+    let offered: [Offered; 3] = [None, Some(Some(1)), Some(None)];
+    for case in 0..offered.len().pow(4) * prices.len() {
+        let supply = |at: u32| offered[case / offered.len().pow(at) % offered.len()];
+        let price = prices[case / offered.len().pow(4)];
+        let ways = [(0, OnDemand), (0, Spot), (1, OnDemand), (1, Spot)];
+        let ways = ways.into_iter().zip(price).enumerate();
+        let all: Vec<_> = ways
+            .filter_map(|(at, ((of, kind), price))| Some((of, kind, price, supply(u32::try_from(at).unwrap())?)))
+            .collect();
+        let mut world = mk_world();
+        world.mk_pool("default").min_values(INSTANCE_TYPE, 2);
+        for (of, name) in ["small", "large"].into_iter().enumerate() {
+            let mut made = world.mk_type(name, 4);
+            for &(_, kind, price, free) in all.iter().filter(|(other, ..)| *other == of) {
+                made = made.offered(kind, "a", price, free);
+            }
+        }
+        world.mk_pods("web", 1, &pod(1000));
+        let may_be_placed = (0..all.len()).any(|planned| keeps_two_types(&all, planned));
+        let plan = world.plan_with(&Options { effort: Effort::Low, ..Options::default() });
+        assert_eq!(plan.left().is_empty(), may_be_placed, "{all:?}: {:?}", plan.claims());
     }
 }
 

@@ -1,7 +1,8 @@
 //! Spread, affinity and anti-affinity over zones and hostnames.
 
-use berth_model::Operator;
+use berth_model::{Operator, Universe};
 use berth_provisioning::{Effort, Options};
+use berth_scheduling::{Queue, Scheduler};
 
 use crate::mk::{HOSTNAME, INSTANCE_TYPE, World, ZONE, mk_world, pod};
 use crate::plan::Plan;
@@ -168,6 +169,61 @@ fn zone_and_hostname_spread_hold_at_once() {
     world.mk_pods("web", 6, &pod(100).app("web").spread(ZONE, 1, "web").spread(HOSTNAME, 1, "web"));
     let each = |zone| format!("2 × large on-demand {zone}: web:1");
     assert_eq!(world.plan().claims(), ["a", "b", "c"].map(each));
+}
+
+#[test]
+fn a_host_that_the_zone_spread_forbids_is_no_empty_host() {
+    let mut world = mk_world();
+    world.mk_pool("default");
+    world.mk_type("large", 8).finite("a", 300, 1).on_demand("b", 300);
+    world.mk_pods("web", 4, &pod(100).app("web").spread(ZONE, 1, "web").spread(HOSTNAME, 1, "web"));
+    let plan = world.plan();
+    assert_eq!(plan.claims(), ["1 × large on-demand a: web:2", "2 × large on-demand b: web:1"]);
+}
+
+/// The zones of the nodes that the scheduler binds pods to where these may still be launched for.
+fn bound_by_scheduler(mut world: World) -> Vec<String> {
+    let universe = Universe::with_scores(&mut world.cluster);
+    let launchable = berth_provisioning::launchable(&world.cluster, &universe);
+    let mut scheduler = Scheduler::new(&world.cluster, &universe, launchable);
+    scheduler.run(Queue::default());
+    let nodes = world.cluster.nodes.iter().zip(scheduler.state().nodes());
+    let with_pods = nodes.filter(|(_, state)| !state.added.is_empty());
+    let zone = |node: &berth_model::Node| node.labels.get(world.cluster.well_known.zone).unwrap();
+    with_pods.map(|(node, _)| world.cluster.symbols.text(zone(node)).to_owned()).collect()
+}
+
+#[test]
+fn the_scheduler_waits_for_an_empty_host_only_where_the_pod_may_be_launched() {
+    // Nodes with a pod each, CPUs of the type, and where the next pod is bound.
+    for (zones, cpus, expected) in [
+        (&["a", "b", "b"][..], 8, &["a"][..]),
+        (&["a", "b"], 8, &[]),
+        // Too small for the pod.
+        (&["a", "b"], 1, &["a"]),
+    ] {
+        let mut world = mk_world();
+        world.mk_pool("default");
+        world.mk_type("large", cpus).finite("a", 300, 0).on_demand("b", 300);
+        let web = pod(2000).app("web").spread(ZONE, 1, "web").spread(HOSTNAME, 1, "web");
+        for (at, zone) in zones.iter().enumerate() {
+            world.mk_node(&format!("n{at}"), zone, if *zone == "a" { 16 } else { 8 }, &[web.clone()]);
+        }
+        world.mk_pods("web", 1, &web);
+        assert_eq!(bound_by_scheduler(world), expected, "{zones:?} {cpus}");
+    }
+}
+
+#[test]
+fn a_host_that_is_too_small_is_no_empty_host() {
+    let mut world = mk_world();
+    world.mk_pool("default");
+    world.mk_type("small", 2).on_demand("a", 100);
+    world.mk_node("n1", "a", 16, &[]);
+    world.mk_node("n2", "a", 16, &[]);
+    world.mk_pods("web", 8, &pod(4000).app("web").spread(HOSTNAME, 1, "web"));
+    let plan = world.plan();
+    assert_eq!(plan.bound(), ["n1: web:4", "n2: web:4"]);
 }
 
 #[test]

@@ -51,7 +51,7 @@ pub(crate) async fn play(seed: u64, share: &str) -> (Costs, String) {
         change::<NodePool>(Api::all(client.clone()), pool, &ripe).await;
     }
     let options = berth_plan::Options {
-        disrupt: Some(berth_plan::Money::ZERO),
+        disrupt: true,
         now: Some(parts.server.now()),
         gates: berth_plan::FeatureGates { spot_to_spot_consolidation: spot_to_spot, ..Default::default() },
         ..berth_plan::Options::default()

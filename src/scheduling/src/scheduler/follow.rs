@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use berth_model::{BoundPod, Cluster, Node, Site, Volumes};
+use berth_model::{BoundPod, Cluster, CounterId, Node, Site, Volumes};
 
 use super::history::{History, PodStep, Step};
 use super::ledger::Ledger;
@@ -60,17 +60,21 @@ fn forget_as_they_were(
     anew: &BTreeMap<usize, usize>,
 ) -> bool {
     let (cluster, universe) = (tables.cluster, tables.universe);
+    // Nothing is counted yet in those that came.
+    let n_counters = tables.counter_filters.len();
+    let is_known = |counter: CounterId| counter.index() < n_counters;
     for (id, PodStep { class, pod, comes }) in &history.pods {
         let is_meant = history.was_there(*id) && (history.gone.contains(id) || anew.contains_key(id));
         let now = history.position(*id).and_then(|now| cluster.nodes.get(now));
         let Some(known) = history.was.get(id).copied().or(now).filter(|_| is_meant) else { continue };
-        let site = Site { labels: &known.labels, counts: |counter| tables.counts_on(counter, *id) };
+        let site =
+            Site { labels: &known.labels, counts: |counter| is_known(counter) && tables.counts_on(counter, *id) };
         ledger.state.count_bound(cluster, universe, (*class, pod), &site, *comes);
     }
     for (&id, &now) in anew {
         let Some((node, classes)) = cluster.nodes.get(now).zip(universe.bound.get(now)) else { return false };
         let known = history.was.get(&id).copied().unwrap_or(node);
-        let site = Site { labels: &known.labels, counts: |counter| tables.counts_on(counter, id) };
+        let site = Site { labels: &known.labels, counts: |counter| is_known(counter) && tables.counts_on(counter, id) };
         for (pod, class) in node.pods.iter().zip(classes) {
             ledger.state.count_bound(cluster, universe, (*class, pod), &site, false);
         }
@@ -81,7 +85,7 @@ fn forget_as_they_were(
         Some((*id, was?))
     });
     for (id, known) in gone.chain(others) {
-        let site = Site { labels: &known.labels, counts: |counter| tables.counts_on(counter, id) };
+        let site = Site { labels: &known.labels, counts: |counter| is_known(counter) && tables.counts_on(counter, id) };
         let holdings = ledger.state.nodes().get(id).map(|state| state.holdings.clone());
         for holding in holdings.iter().flatten() {
             let was = history.reserved.get(&holding.reservation).copied();

@@ -495,7 +495,8 @@ fn candidates(shape: &Shape, world: World<'_>, counts_all: bool) -> Option<Candi
     if !tells_nodes_apart(cluster, spec) {
         return None;
     }
-    let named = (!counts_all).then(|| named_nodes(cluster, &spec.required_terms)).flatten();
+    let mut places = std::iter::once(&spec.required_terms).chain(spec.volumes.places());
+    let named = (!counts_all).then(|| places.find_map(|terms| named_nodes(cluster, terms))).flatten();
     Some(Candidates { named, nodes: FixedBitSet::new() })
 }
 

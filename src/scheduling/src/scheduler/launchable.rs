@@ -1,7 +1,9 @@
 //! What could be launched beside the nodes that exist.
 
-use berth_model::{CounterId, Sym};
-use rustc_hash::{FxHashMap, FxHashSet};
+use std::sync::Arc;
+
+use berth_model::{CounterId, Resources, Sym};
+use rustc_hash::FxHashMap;
 
 use super::domains::DomainSizes;
 
@@ -12,8 +14,19 @@ pub struct Launchable {
     pub domains: FxHashMap<CounterId, Vec<Sym>>,
     /// The keys of those counters.
     pub keys: FxHashMap<CounterId, Sym>,
-    /// Spread counters by node of which a node without any pod can always be had.
-    pub hosts: FxHashSet<CounterId>,
+    /// By spread counter over nodes: the nodes that could be launched and that it looks at.
+    pub hosts: FxHashMap<CounterId, Arc<[EmptyHost]>>,
+}
+
+/// A node that could be launched: one without any pod, for pods that may come to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EmptyHost {
+    /// Its NodePool, by index.
+    pub node_pool: usize,
+    /// What it has for pods.
+    pub room: Resources,
+    /// Its domains, by topology key, where the offering decides them.
+    pub domains: Vec<(Sym, Sym)>,
 }
 
 impl Launchable {
@@ -21,7 +34,7 @@ impl Launchable {
     pub(super) fn is_same_of_first(&self, n_counters: usize, before: &Launchable) -> bool {
         (0..n_counters).filter_map(|at| Some(CounterId(u32::try_from(at).ok()?))).all(|counter| {
             self.domains.get(&counter) == before.domains.get(&counter)
-                && self.hosts.contains(&counter) == before.hosts.contains(&counter)
+                && self.hosts.get(&counter) == before.hosts.get(&counter)
         })
     }
 

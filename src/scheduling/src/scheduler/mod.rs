@@ -68,7 +68,7 @@ pub use eviction::Eviction;
 pub use expected::Expected;
 pub use history::Step;
 pub use intake::Queue;
-pub use launchable::Launchable;
+pub use launchable::{EmptyHost, Launchable};
 pub use paused::{Paused, Trial};
 pub use placements::{Placement, came};
 pub use preempt::KeptByBudgets;

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use berth_model::{ClassId, Constraint, CounterId, FilterId, PodSpec, Snapshot, Sym};
+use berth_model::{ClassId, Constraint, CounterId, FilterId, PodSpec, Snapshot, Sym, first_untolerated};
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::discount::Discount;
 use super::domains::{DomainSizes, Domains};
-use super::launchable::Launchable;
+use super::launchable::{EmptyHost, Launchable};
 use super::tables::Tables;
 use crate::filter::Obstacle;
 
@@ -44,8 +44,8 @@ pub(super) struct SpreadRule {
     min_domains: u32,
     /// The domains that the least count is taken over; of a key.
     eligible: FixedBitSet,
-    /// Whether a domain without any pod can always be had.
-    least_is_zero: bool,
+    /// By node: the domains, as [`Shape::domains_of`] has them, of nodes without any pod that could be launched for the class.
+    empty_hosts: Vec<SmallVec<[u32; 2]>>,
 }
 
 /// The rules of a shape that a rule is among.
@@ -169,7 +169,7 @@ impl Shape {
                         max_skew,
                         min_domains: min_domains.unwrap_or(1),
                         eligible,
-                        least_is_zero: place == CountedBy::Host && launchable.hosts.contains(&counter),
+                        empty_hosts: shape.empty_hosts(tables, counter, place, spec),
                     };
                     if is_required { &mut shape.spread } else { &mut shape.soft }.push(spread);
                 }
@@ -233,6 +233,34 @@ impl Shape {
             }
         }
         eligible
+    }
+
+    // Where the class itself could be launched, as far as its own requests and tolerations let it.
+    fn empty_hosts(
+        &self,
+        tables: &Tables<'_>,
+        counter: CounterId,
+        place: CountedBy,
+        spec: &PodSpec,
+    ) -> Vec<SmallVec<[u32; 2]>> {
+        let known = tables.launchable.hosts.get(&counter).filter(|_| place == CountedBy::Host);
+        let cluster = tables.cluster;
+        let takes = |host: &&EmptyHost| {
+            let pool = cluster.node_pools.get(host.node_pool);
+            let is_tolerated = pool.is_some_and(|pool| {
+                first_untolerated(&pool.taints, &spec.tolerations, false, &cluster.symbols).is_none()
+            });
+            is_tolerated && spec.requests.fits(&host.room)
+        };
+        let domains = |host: &EmptyHost| -> SmallVec<[u32; 2]> {
+            let value = |key: &Sym| host.domains.iter().find(|(known, _)| known == key).map(|(_, value)| *value);
+            let keys = self.keys.iter().zip(&self.domains);
+            keys.map(|(key, domains)| value(key).and_then(|value| domains.id(value)).unwrap_or(ABSENT)).collect()
+        };
+        let mut found: Vec<_> = known.into_iter().flat_map(|hosts| &**hosts).filter(takes).map(domains).collect();
+        found.sort_unstable();
+        found.dedup();
+        found
     }
 
     fn list_hosts(&mut self) {
@@ -354,17 +382,19 @@ impl Shape {
             ..self.values_without(state, beside)
         };
         for (at, spread) in self.spread.iter().enumerate() {
-            let (least, domains) = match spread.rule.place {
-                CountedBy::Host => least_on_hosts(at),
+            let least = match spread.rule.place {
+                CountedBy::Host => 0,
                 CountedBy::Key(_) => {
                     let counts = values.spread.get(at).map_or(&[][..], Vec::as_slice);
                     let eligible = || spread.eligible.ones().map(|id| counts.get(id).copied().unwrap_or(0));
                     let n_domains = u32::try_from(spread.eligible.count_ones(..)).unwrap_or(u32::MAX);
-                    (eligible().min().unwrap_or(0), n_domains)
+                    spread.least(eligible().min().unwrap_or(0), n_domains)
                 }
             };
-            values.least.push(spread.least(least, domains));
+            values.least.push(least);
         }
+        let is_kept_off = |values: &Values, host: &[u32]| self.obstacle(values, host, |_| 0).is_some();
+        self.set_least_on_hosts(&mut values, least_on_hosts, is_kept_off);
         values
     }
 
@@ -422,17 +452,50 @@ impl Shape {
         least_on_hosts: impl Fn(usize) -> (u32, u32),
     ) -> Values {
         let mut values = self.values_without(state, &Beside::default());
-        for (at, (spread, tally)) in self.spread.iter().zip(&counts.tallies).enumerate() {
-            let (least, domains) = match tally {
-                None => least_on_hosts(at),
+        for (spread, tally) in self.spread.iter().zip(&counts.tallies) {
+            let least = match tally {
+                None => 0,
                 Some((_, tally)) => {
                     let n_domains = u32::try_from(spread.eligible.count_ones(..)).unwrap_or(u32::MAX);
-                    (tally.keys().next().copied().unwrap_or(0), n_domains)
+                    spread.least(tally.keys().next().copied().unwrap_or(0), n_domains)
                 }
             };
-            values.least.push(spread.least(least, domains));
+            values.least.push(least);
         }
+        let is_kept_off = |values: &Values, host: &[u32]| self.obstacle_with(values, counts, host, |_| 0).is_some();
+        self.set_least_on_hosts(&mut values, least_on_hosts, is_kept_off);
         values
+    }
+
+    // The least counts over nodes, once those over domains are known: a node without any pod counts where it could be launched
+    // for the class, as its other rules stand.
+    fn set_least_on_hosts(
+        &self,
+        values: &mut Values,
+        least_on_hosts: impl Fn(usize) -> (u32, u32),
+        is_kept_off: impl Fn(&Values, &[u32]) -> bool,
+    ) {
+        for (at, spread) in self.spread.iter().enumerate().filter(|(_, spread)| spread.rule.place == CountedBy::Host) {
+            let may_come = |host: &SmallVec<[u32; 2]>| self.leaves_open(host) || !is_kept_off(values, host);
+            if spread.empty_hosts.iter().any(may_come) {
+                continue;
+            }
+            let (least, nodes) = least_on_hosts(at);
+            let least = spread.least(least, nodes);
+            if let Some(known) = values.least.get_mut(at) {
+                *known = least;
+            }
+        }
+    }
+
+    // Whether some rule looks at a key of which a node that could be launched has no value yet.
+    fn leaves_open(&self, host: &[u32]) -> bool {
+        let spreads = self.spread.iter().map(|spread| &spread.rule);
+        let mut rules = spreads.chain(&self.affinity).chain(&self.anti_affinity);
+        rules.any(|rule| match rule.place {
+            CountedBy::Host => false,
+            CountedBy::Key(key) => host.get(key).is_none_or(|domain| *domain == ABSENT),
+        })
     }
 
     /// PodTopologySpread and InterPodAffinity: what keeps the class off a node of these domains, with so many pods of
@@ -519,7 +582,7 @@ impl Shape {
 impl SpreadRule {
     // What the rule takes for the least count, where it is over so many domains.
     fn least(&self, least: u32, domains: u32) -> u32 {
-        if self.least_is_zero || domains < self.min_domains { 0 } else { least }
+        if domains < self.min_domains { 0 } else { least }
     }
 }
 

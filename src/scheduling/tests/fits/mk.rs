@@ -87,6 +87,7 @@ pub(crate) fn mk_type(cluster: &mut Cluster, zones: &[&str]) {
         node_class: None,
         resources: Resources::from_amounts(&[2000, 1 << 33, 10]),
         offerings,
+        sold_out: Vec::new(),
     });
 }
 

@@ -13,13 +13,14 @@ use berth_catalogue::{Catalogue, MAX_PRICE, Money};
 use berth_cloudprovider::ReservationAdoption;
 use berth_cloudprovider_fake::cloud::{CloudConfig, CloudFaults};
 use berth_controllers::Options as Controllers;
-use berth_manifests::{Input, ManifestError, Object, Problem, Settings as File, Validate};
+use berth_kubelet::KubeletConfig;
+use berth_manifests::{Input, ManifestError, Object, Problem, Settings as File};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use crate::check::{drop_repeated, is_price, reservation_id, unreadable_behaviour};
+use crate::check::{drop_repeated, is_price, over_used, reservation_id, unreadable_behaviour};
 use crate::error::{SimulateError, shown};
-use crate::population::{self, TooMany};
+use crate::population::{self, Asked, TooMany};
 use crate::scenario::{API_VERSION, Adoption, Consolidation, KIND, Scenario};
 use crate::step::{Action, MOST_PODS, MOST_STEPS, Origin, Step};
 use crate::trace;
@@ -47,6 +48,8 @@ pub struct Simulation {
     /// Counts that take the place of those in catalogue and objects.
     pub(crate) counts: BTreeMap<String, Count>,
     pub(crate) cloud: CloudConfig,
+    /// How long pods take to stop that do not say so.
+    pub(crate) stop_delay: Duration,
     pub(crate) controllers: Controllers,
     pub(crate) consolidation: Consolidation,
     pub(crate) steps: Arc<Vec<Step>>,
@@ -109,6 +112,45 @@ impl Simulation {
             Origin::Exported(file, event) => {
                 format!("{}: events[{event}]", self.traces.get(file).map_or("trace", String::as_str))
             }
+        }
+    }
+}
+
+// === impl Simulation ===
+
+impl Simulation {
+    /// That too many pods are asked for: by which field, where it is one of the scenario's own.
+    fn too_many(&self, TooMany { origin, object, pods }: &TooMany, scenario: &Scenario) -> SimulateError {
+        let within = |list: &str, values: &[Value]| {
+            let object = object.as_ref()?;
+            let index = values.iter().rposition(|value| object.is(value))?;
+            Some(format!("{list}[{index}].{}", object.field))
+        };
+        let field = match origin {
+            None => within("objects", &scenario.objects),
+            Some(Origin::Event(index)) => {
+                scenario.events.get(*index).and_then(|event| match (&event.scale, &event.apply) {
+                    (Some(_), _) => Some(format!("events[{index}].scale.replicas")),
+                    (_, Some(apply)) => within(&format!("events[{index}].apply.objects"), &apply.objects),
+                    _ => None,
+                })
+            }
+            Some(_) => None,
+        };
+        let asked = object.as_ref().map_or(*pods, |object| object.pods);
+        let of = match object {
+            Some(Asked { kind, namespace, name, field: own, .. }) if field.is_none() => {
+                format!(" as {own} of {kind} {namespace}/{name}")
+            }
+            _ => String::new(),
+        };
+        let all = if asked < *pods { format!(", which makes {pods} pods at the same time") } else { String::new() };
+        let message = format!("found {asked}{of}{all}, expected at most {MOST_PODS} pods at the same time");
+        match (field, origin) {
+            (Some(field), _) => self.file.fault(vec![Problem::new(field, message)]).into(),
+            (None, Some(origin)) => SimulateError::Step { place: self.place(*origin), message },
+            // Of files, or of what was recorded.
+            (None, None) => SimulateError::Step { place: self.file.place("manifests"), message },
         }
     }
 }
@@ -223,7 +265,12 @@ impl Loader {
         }
         self.warnings.extend(drop_repeated(&mut objects));
         self.warnings.extend(unreadable_behaviour(&objects, &steps));
+        self.warnings.extend(over_used(&objects, &steps));
         let cloud = self.cloud(scenario)?;
+        let stop_delay = match &scenario.cloud.pod_stop_delay {
+            None => KubeletConfig::default().stop_delay,
+            Some(own) => self.length("cloud.podStopDelay", own)?,
+        };
         let controllers = self.controllers(scenario)?;
         let mut simulation = Simulation {
             name: String::new(),
@@ -238,6 +285,7 @@ impl Loader {
             reservation_prices,
             counts: BTreeMap::new(),
             cloud,
+            stop_delay,
             controllers,
             consolidation: scenario.settings.consolidation,
             steps: Arc::new(steps),
@@ -252,11 +300,8 @@ impl Loader {
             let warning = format!("{place}: reservationPrices.{id}: there is no reservation of this id");
             simulation.warnings.push(warning);
         }
-        population::check(&simulation.objects, &simulation.steps).map_err(|TooMany { origin, pods }| {
-            let place = origin.map_or_else(|| simulation.file.place("objects"), |origin| simulation.place(origin));
-            let message = format!("found {pods} pods at the same time, expected at most {MOST_PODS}");
-            SimulateError::Step { place, message }
-        })?;
+        population::check(&simulation.objects, &simulation.steps)
+            .map_err(|too_many| simulation.too_many(&too_many, scenario))?;
         simulation.check_names()?;
         Ok(simulation)
     }
@@ -294,7 +339,7 @@ impl Loader {
             }
         }
         let inputs: Vec<Input> = names.iter().map(|name| Input::Path(self.folder.join(name))).collect();
-        let (objects, _, warnings) = berth_sandbox::read_inputs(&inputs, None, Validate::Strict)?;
+        let (objects, _, warnings) = berth_sandbox::read_inputs(&inputs, None, berth_sandbox::Reading::default())?;
         self.warnings.extend(warnings);
         Ok(objects)
     }

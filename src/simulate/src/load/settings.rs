@@ -30,6 +30,7 @@ impl Loader {
                 .map_err(|error| self.wrong("settings.featureGates", error.to_string()))?;
         }
         let node_cost = self.money("settings.nodeCost", settings.node_cost.unwrap_or(0.0))?;
+        controllers.eviction_price = self.money("settings.evictionPrice", settings.eviction_price.unwrap_or(0.0))?;
         controllers.solve = SolveOptions {
             effort: settings.effort.into(),
             node_cost,

@@ -39,6 +39,8 @@ pub struct RecordOptions {
     pub controllers: Controllers,
     /// How long a machine takes to boot.
     pub boot_delay: Duration,
+    /// How long pods take to stop that do not say so, where it is known.
+    pub stop_delay: Option<Duration>,
     /// How running instances come under a reservation.
     pub adoption: ReservationAdoption,
     /// What it offers.
@@ -51,6 +53,7 @@ impl From<&berth_sandbox::Options> for RecordOptions {
             seed: options.seed,
             controllers: options.controllers.clone(),
             boot_delay: options.boot_delay,
+            stop_delay: Some(options.stop_delay),
             adoption: options.adoption,
             catalogue: options.catalogue.clone(),
         }
@@ -307,7 +310,7 @@ impl<W: Write> Recorder<W> {
 }
 
 fn header(options: &RecordOptions, start: Timestamp) -> Value {
-    let RecordOptions { seed, controllers, boot_delay, adoption, catalogue } = options;
+    let RecordOptions { seed, controllers, boot_delay, stop_delay, adoption, catalogue } = options;
     let gates = &controllers.convert;
     let gates = [
         ("ReservedCapacity", gates.reserved_capacity),
@@ -333,7 +336,10 @@ fn header(options: &RecordOptions, start: Timestamp) -> Value {
     if let Some(settings) = settings.as_object_mut() {
         settings.extend(where_not_usual(controllers));
     }
-    let cloud = json!({"bootDelay": length(*boot_delay), "reservationAdoption": adoption});
+    let mut cloud = json!({"bootDelay": length(*boot_delay), "reservationAdoption": adoption});
+    if let (Some(stop_delay), Some(cloud)) = (stop_delay, cloud.as_object_mut()) {
+        cloud.insert("podStopDelay".to_owned(), length(*stop_delay).into());
+    }
     // It was read from such a text.
     let catalogue: Value =
         catalogue.to_json().ok().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
@@ -345,6 +351,9 @@ fn header(options: &RecordOptions, start: Timestamp) -> Value {
 fn where_not_usual(controllers: &Controllers) -> Map<String, Value> {
     let (usual, mut settings) = (Controllers::default(), Map::new());
     let mut set = |field: &str, value: Value| settings.insert(field.to_owned(), value);
+    if controllers.eviction_price != usual.eviction_price {
+        set("evictionPrice", dollars(controllers.eviction_price));
+    }
     let (ceilings, of_usual) = (controllers.ceilings.both(), usual.ceilings.both());
     let costs: Vec<Value> = ceilings.iter().map_while(|own| own.dollars_per_hour.map(dollars)).collect();
     if !costs.is_empty() {

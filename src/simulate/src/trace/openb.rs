@@ -40,6 +40,8 @@ pub struct OpenbSummary {
     pub pods: u64,
     /// Pods at a time, on average over the days.
     pub concurrency: f64,
+    /// The lines of pods that end as they come, and so are left out.
+    pub without_length: Vec<usize>,
 }
 
 /// A pod of the trace: what it asks for, when it came and when it went, in seconds.
@@ -65,7 +67,8 @@ pub fn openb(
     writer: impl Write,
 ) -> Result<OpenbSummary, SimulateError> {
     let wrong = |place: String, message: String| SimulateError::Trace { file: file.to_owned(), place, message };
-    let rows = read(reader, options.without_gpus).map_err(|(line, message)| wrong(format!("line {line}"), message))?;
+    let (rows, without_length) =
+        read(reader, options.without_gpus).map_err(|(line, message)| wrong(format!("line {line}"), message))?;
     let span = rows.iter().map(|row| row.to).max().unwrap_or(0);
     let held: u64 = rows.iter().map(|row| row.to - row.from).sum();
     if span == 0 || held == 0 {
@@ -82,8 +85,9 @@ pub fn openb(
     }
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     let end = (options.days.clamp(0.0, 400.0) * 86_400.0) as u64;
-    lay(&rows, span, copies, end.min(span), options.seed, writer)
-        .map_err(|source| SimulateError::Read { path: file.into(), source })
+    let laid = lay(&rows, span, copies, end.min(span), options.seed, writer)
+        .map_err(|source| SimulateError::Read { path: file.into(), source })?;
+    Ok(OpenbSummary { without_length, ..laid })
 }
 
 /// Lays copies over each other and writes what is there before `end`.
@@ -125,7 +129,7 @@ fn lay(rows: &[Row], span: u64, copies: u64, end: u64, seed: u64, writer: impl W
     lines.end(seconds(end))?;
     #[allow(clippy::cast_precision_loss)]
     let concurrency = held as f64 / seconds(end.max(1));
-    Ok(OpenbSummary { copies, pods: coming.len() as u64, concurrency })
+    Ok(OpenbSummary { copies, pods: coming.len() as u64, concurrency, without_length: Vec::new() })
 }
 
 #[allow(clippy::cast_precision_loss)]
@@ -133,8 +137,9 @@ const fn seconds(whole: u64) -> f64 {
     whole as f64
 }
 
-/// The rows of pods that run; or the line of a row that cannot be used, and why.
-fn read(reader: impl BufRead, without_gpus: bool) -> Result<Vec<Row>, (usize, String)> {
+/// The rows of pods that run, and the lines of those that end as they come; or the line of a row that cannot be used, and
+/// why.
+fn read(reader: impl BufRead, without_gpus: bool) -> Result<(Vec<Row>, Vec<usize>), (usize, String)> {
     let mut lines = reader.lines().enumerate().map(|(index, line)| (index + 1, line));
     let head = lines.next().ok_or((1, "found an empty file, expected a head and rows".to_owned()))?;
     let head = head.1.map_err(|error| (1, error.to_string()))?;
@@ -146,7 +151,7 @@ fn read(reader: impl BufRead, without_gpus: bool) -> Result<Vec<Row>, (usize, St
             .position(|head| *head == name)
             .ok_or_else(|| (1, format!("expected a column {name}, found {}", heads.join(", "))))?;
     }
-    let mut rows = Vec::new();
+    let (mut rows, mut without_length) = (Vec::new(), Vec::new());
     let mut names = BTreeMap::new();
     for (number, line) in lines {
         let line = line.map_err(|error| (number, error.to_string()))?;
@@ -176,11 +181,16 @@ fn read(reader: impl BufRead, without_gpus: bool) -> Result<Vec<Row>, (usize, St
         if to < from {
             return Err((number, format!("deletion_time: found {to}, expected a time after creation_time, {from}")));
         }
-        if to > from && !(without_gpus && shape[2] > 0) {
+        if without_gpus && shape[2] > 0 {
+            continue;
+        }
+        if to == from {
+            without_length.push(number);
+        } else {
             rows.push(Row { name: name.to_owned(), shape, from, to });
         }
     }
-    Ok(rows)
+    Ok((rows, without_length))
 }
 
 #[cfg(test)]
@@ -210,6 +220,14 @@ mod tests {
         let (again, same) =
             convert("a,1000,1024,0,0,432000\nb,500,512,1,864000,864000\nc,500,512,1,431999,864000\n", 100).unwrap();
         assert_eq!((summary, text), (again, same));
+    }
+
+    #[test]
+    fn pods_that_end_as_they_come_are_left_out_and_told() {
+        let (with, text) = convert("a,1,1,0,0,5\nb,1,1,0,5,5\nc,1,1,0,3,3\n", 1).unwrap();
+        assert_eq!(with.without_length, [3, 4]);
+        let (without, same) = convert("a,1,1,0,0,5\n", 1).unwrap();
+        assert_eq!((without.without_length, text), (Vec::new(), same));
     }
 
     #[test]

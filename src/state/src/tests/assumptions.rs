@@ -17,11 +17,11 @@ fn an_assumed_binding_is_undone_by_no_older_event_and_confirmed_by_its_own() {
     let write = bind(&mut state);
     assert_eq!((pods_on(&mut state, 0), n_pending(&mut state)), (1, 0));
     // A label was changed before the binding; its event comes after.
-    assert!(state.apply(Event::Applied(mk_pod("web", "1", 3, None)), NOW).unwrap().is_nothing());
+    assert!(state.apply(Event::Applied(mk_pod("web", "1", 3, None))).unwrap().is_nothing());
     assert_eq!(pods_on(&mut state, 0), 1);
     settle(&mut state, &write, written(5));
-    assert!(state.apply(Event::Applied(mk_pod("web", "1", 4, None)), NOW).unwrap().is_nothing());
-    assert!(state.apply(Event::Applied(mk_pod("web", "1", 5, Some("n"))), NOW).unwrap().is_nothing());
+    assert!(state.apply(Event::Applied(mk_pod("web", "1", 4, None))).unwrap().is_nothing());
+    assert!(state.apply(Event::Applied(mk_pod("web", "1", 5, Some("n")))).unwrap().is_nothing());
     assert_eq!(pods_on(&mut state, 0), 1);
     assert!(state.assumptions.is_empty());
 }
@@ -60,15 +60,15 @@ fn a_write_that_takes_another_one_back_is_not_settled_by_what_was_before_both() 
     let back = state.assume(&pod, Patch::Nominate { node: None }).unwrap();
     assert_eq!(nominated(&state), None);
     // A label was changed before either; an earlier pod of that name was deleted before that.
-    state.apply(Event::Applied(mk_pod("web", "1", 3, None)), NOW).unwrap();
+    state.apply(Event::Applied(mk_pod("web", "1", 3, None))).unwrap();
     assert_eq!(nominated(&state), None);
     let earlier = pod_key("web").with_uid(Some("0"));
-    state.apply(Event::Deleted { object: earlier, resource_version: Some("1".to_owned()) }, NOW).unwrap();
+    state.apply(Event::Deleted { object: earlier, resource_version: Some("1".to_owned()) }).unwrap();
     assert_eq!(nominated(&state), None);
     settle(&mut state, &there, written(4));
     assert_eq!(nominated(&state), None);
     settle(&mut state, &back, written(5));
-    state.apply(Event::Applied(mk_pod("web", "1", 5, None)), NOW).unwrap();
+    state.apply(Event::Applied(mk_pod("web", "1", 5, None))).unwrap();
     assert_eq!(nominated(&state), None);
     assert!(state.assumptions.is_empty());
 }
@@ -79,7 +79,7 @@ fn a_deletion_before_the_version_that_is_known_leaves_no_doubt() {
     let write = bind(&mut state);
     settle(&mut state, &write, Outcome::Written { resource_version: None, uid: None });
     let earlier = pod_key("web").with_uid(Some("0"));
-    state.apply(Event::Deleted { object: earlier, resource_version: Some("1".to_owned()) }, NOW).unwrap();
+    state.apply(Event::Deleted { object: earlier, resource_version: Some("1".to_owned()) }).unwrap();
     assert_eq!(state.to_read_again().count(), 0);
     assert_eq!(pods_on(&mut state, 0), 1);
 }
@@ -94,7 +94,7 @@ fn a_binding_of_unknown_outcome_stands_until_the_pod_is_read_again() {
         let again: Vec<ObjectRef> = state.to_read_again().collect();
         assert_eq!(again, [pod_key("web").with_uid(Some("1"))]);
         let found = found.map(|node| mk_pod("web", "1", 3, node));
-        state.apply(Event::Read { object: again[0].clone(), found }, NOW).unwrap();
+        state.apply(Event::Read { object: again[0].clone(), found }).unwrap();
         assert_eq!(pods_on(&mut state, 0), bound);
         assert_eq!(state.to_read_again().count(), 0);
     }
@@ -104,7 +104,7 @@ fn a_binding_of_unknown_outcome_stands_until_the_pod_is_read_again() {
 fn an_assumption_is_about_one_incarnation() {
     let mut state = state_of([mk_node("n", 1), mk_pod("web", "1", 2, None)]);
     bind(&mut state);
-    state.apply(Event::Applied(mk_pod("web", "2", 3, None)), NOW).unwrap();
+    state.apply(Event::Applied(mk_pod("web", "2", 3, None))).unwrap();
     assert_eq!((pods_on(&mut state, 0), n_pending(&mut state)), (0, 1));
     let earlier = pod_key("web").with_uid(Some("1"));
     assert!(state.assume(&earlier, Patch::Remove).is_none());
@@ -121,10 +121,10 @@ fn a_created_object_is_there_until_its_deletion_is_seen() {
     settle(&mut state, &write, outcome);
     let earlier =
         Event::Deleted { object: reference.key.clone().with_uid(Some("0")), resource_version: Some("3".into()) };
-    state.apply(earlier, NOW).unwrap();
+    state.apply(earlier).unwrap();
     assert!(state.get(&reference.key).is_some());
     let gone = Event::Deleted { object: reference.key.clone().with_uid(Some("1")), resource_version: Some("6".into()) };
-    state.apply(gone, NOW).unwrap();
+    state.apply(gone).unwrap();
     assert!(state.get(&reference.key).is_none());
 }
 
@@ -140,12 +140,12 @@ fn a_list_without_a_version_has_a_created_object_read_again() {
         objects: Vec::new(),
         resource_version: version.map(str::to_owned),
     };
-    state.apply(list(Some("3")), NOW).unwrap();
+    state.apply(list(Some("3"))).unwrap();
     assert!(state.get(&reference.key).is_some(), "the list is older than the claim");
-    state.apply(list(None), NOW).unwrap();
+    state.apply(list(None)).unwrap();
     assert!(state.get(&reference.key).is_some());
     assert_eq!(state.to_read_again().count(), 1);
-    state.apply(Event::Read { object: reference.clone(), found: None }, NOW).unwrap();
+    state.apply(Event::Read { object: reference.clone(), found: None }).unwrap();
     assert!(state.get(&reference.key).is_none());
 }
 
@@ -162,17 +162,17 @@ fn a_write_of_unknown_version_that_a_newer_one_does_not_show_is_read_again() {
         let write = state.assume(&pod, Patch::Nominate { node: Some("n".into()) }).unwrap();
         let newer = Event::Applied(mk_pod("web", "1", 5, None));
         if is_told_first {
-            state.apply(newer.clone(), NOW).unwrap();
+            state.apply(newer.clone()).unwrap();
         }
         settle(&mut state, &write, created(None, None));
-        state.apply(Event::Applied(mk_pod("web", "1", 2, None)), NOW).unwrap();
+        state.apply(Event::Applied(mk_pod("web", "1", 2, None))).unwrap();
         if !is_told_first {
             assert_eq!(state.to_read_again().count(), 0, "nothing new was told");
-            state.apply(newer, NOW).unwrap();
+            state.apply(newer).unwrap();
         }
         let again: Vec<ObjectRef> = state.to_read_again().collect();
         assert_eq!(again, std::slice::from_ref(&pod));
-        state.apply(Event::Read { object: pod, found: Some(mk_pod("web", "1", 5, None)) }, NOW).unwrap();
+        state.apply(Event::Read { object: pod, found: Some(mk_pod("web", "1", 5, None)) }).unwrap();
         assert!(state.assumptions.is_empty());
     }
 }
@@ -182,7 +182,7 @@ fn a_write_of_unknown_version_that_a_newer_one_shows_is_settled() {
     let mut state = state_of([mk_node("n", 1), mk_pod("web", "1", 2, None)]);
     let write = bind(&mut state);
     settle(&mut state, &write, created(None, None));
-    state.apply(Event::Applied(mk_pod("web", "1", 3, Some("n"))), NOW).unwrap();
+    state.apply(Event::Applied(mk_pod("web", "1", 3, Some("n")))).unwrap();
     assert!(state.assumptions.is_empty());
 }
 
@@ -211,7 +211,7 @@ fn what_was_created_and_is_gone_before_the_answer_comes_is_gone() {
         let claim = Object::from(mk_claim("c"));
         let reference = claim.reference().unwrap();
         let write = state.assume(&reference, Patch::Create(claim)).unwrap();
-        state.apply(event, NOW).unwrap();
+        state.apply(event).unwrap();
         assert!(state.get(&reference.key).is_some(), "case {at}: it may be created yet");
         settle(&mut state, &write, answer);
         assert_eq!(state.get(&reference.key).is_some(), is_there, "case {at}");
@@ -228,11 +228,11 @@ fn what_was_created_under_a_name_that_another_has_by_now_is_no_longer_assumed() 
     settle(&mut state, &write, created(Some("1"), None));
     let mut another = claim;
     (another.metadata_mut().uid, another.metadata_mut().resource_version) = (Some("2".into()), Some("9".into()));
-    state.apply(Event::Applied(another.clone()), NOW).unwrap();
+    state.apply(Event::Applied(another.clone())).unwrap();
     for object in state.to_read_again().collect::<Vec<_>>() {
-        state.apply(Event::Read { object, found: Some(another.clone()) }, NOW).unwrap();
+        state.apply(Event::Read { object, found: Some(another.clone()) }).unwrap();
     }
-    state.apply(deleted(&another, 10), NOW).unwrap();
+    state.apply(deleted(&another, 10)).unwrap();
     assert!(state.get(&reference.key).is_none());
     assert!(state.assumptions.is_empty());
 }
@@ -248,7 +248,7 @@ fn what_came_while_nothing_was_found_stands() {
     // Created after the read, and told before its answer.
     let mut later = claim;
     (later.metadata_mut().uid, later.metadata_mut().resource_version) = (Some("2".into()), Some("9".into()));
-    state.apply(Event::Applied(later), NOW).unwrap();
-    state.apply(Event::Read { object: asked, found: None }, NOW).unwrap();
+    state.apply(Event::Applied(later)).unwrap();
+    state.apply(Event::Read { object: asked, found: None }).unwrap();
     assert!(state.get(&reference.key).is_some());
 }

@@ -48,7 +48,7 @@ fn follow(state: &mut State, events: impl IntoIterator<Item = Event>) -> Vec<Vec
     let mut all = vec![told(state)];
     let before = state.n_conversions();
     for event in events {
-        state.apply(event, NOW).unwrap();
+        state.apply(event).unwrap();
         let is = told(state);
         assert_eq!(is, told(&mut state.snapshot()), "{:?}", state.conversions());
         assert_eq!(state.n_conversions(), before, "{:?}", state.conversions());
@@ -240,16 +240,16 @@ fn nodes_show_an_image_as_soon_as_a_pod_asks_for_it() {
             "spec": {"containers": [{"name": "app", "image": image}]}}))
     };
     assert_eq!(shown(&mut state), []);
-    let before = (state.n_conversions(), state.tracked(NOW).unwrap().n_changes());
-    state.apply(Event::Applied(pod("web", "web:1")), NOW).unwrap();
+    let before = (state.n_conversions(), state.tracked(NOW).n_changes());
+    state.apply(Event::Applied(pod("web", "web:1"))).unwrap();
     assert_eq!(shown(&mut state), [("web:1".to_owned(), 10)]);
     // Nobody asks for what a node gets; until somebody does.
-    state.apply(Event::Applied(mk_pool_node("n", &image("web:2", 20))), NOW).unwrap();
-    state.apply(Event::Applied(pod("other", "web:2")), NOW).unwrap();
+    state.apply(Event::Applied(mk_pool_node("n", &image("web:2", 20)))).unwrap();
+    state.apply(Event::Applied(pod("other", "web:2"))).unwrap();
     let anew = shown(&mut state.snapshot());
     assert_eq!(shown(&mut state), anew);
     assert_eq!(anew.len(), 2);
-    let after = (state.n_conversions(), state.tracked(NOW).unwrap().n_changes());
+    let after = (state.n_conversions(), state.tracked(NOW).n_changes());
     assert_eq!(after.0, before.0, "{:?}", state.conversions());
     assert_eq!(after.1, before.1 + 2, "who follows is told of either node");
 }

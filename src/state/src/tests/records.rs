@@ -78,7 +78,7 @@ fn a_pod_that_is_told_again_is_the_same_record_but_for_its_version() {
     let pod = Arc::make_mut(&mut again);
     pod.metadata.resource_version = Some("8".to_owned());
     pod.status.as_mut().unwrap().pod_ip = None;
-    assert!(state.apply(Event::Applied(Object::Pod(again)), NOW).unwrap().is_nothing());
+    assert!(state.apply(Event::Applied(Object::Pod(again))).unwrap().is_nothing());
     let after = state.pod("default", "web-1").unwrap();
     assert!(std::ptr::eq(before.spec().unwrap(), after.spec().unwrap()));
     assert_eq!((before.resource_version(), after.resource_version()), (Some("7".to_owned()), Some("8".to_owned())));
@@ -92,8 +92,8 @@ fn shapes_that_no_pod_has_any_more_are_let_go() {
         Arc::make_mut(&mut pod).metadata.labels = Some([("job".to_owned(), at.to_string())].into());
         let pod = Object::Pod(pod);
         let gone = deleted(&pod, 2);
-        state.apply(Event::Applied(pod), NOW).unwrap();
-        state.apply(gone, NOW).unwrap();
+        state.apply(Event::Applied(pod)).unwrap();
+        state.apply(gone).unwrap();
     }
     assert!(state.n_shapes() <= 3_000, "{}", state.n_shapes());
 }
@@ -107,14 +107,14 @@ fn a_list_told_page_by_page_leaves_what_a_list_at_once_does() {
     let names = |state: &State| state.pods().map(|pod| pod.name().to_string()).collect::<Vec<_>>();
     let mut state = state_of(["a", "b", "c"].map(|name| mk_pod(name, name, 5, None)));
     assert!(state.unlisted().any(|kind| kind == Kind::Pod));
-    state.apply(list(&["a", "b"], Some("4")), NOW).unwrap();
+    state.apply(list(&["a", "b"], Some("4"))).unwrap();
     assert_eq!(names(&state), ["a", "b", "c"], "it is newer than the list");
     assert!(!state.unlisted().any(|kind| kind == Kind::Pod));
-    state.apply(list(&["a", "b"], Some("6")), NOW).unwrap();
+    state.apply(list(&["a", "b"], Some("6"))).unwrap();
     assert_eq!(names(&state), ["a", "b"]);
-    state.apply(Event::Applied(mk_pod("c", "c", 5, None)), NOW).unwrap();
+    state.apply(Event::Applied(mk_pod("c", "c", 5, None))).unwrap();
     assert_eq!(names(&state), ["a", "b"], "what a list did not have is not brought back by an older event");
-    state.apply(list(&["b"], None), NOW).unwrap();
+    state.apply(list(&["b"], None)).unwrap();
     assert_eq!(names(&state), ["b"]);
 }
 
@@ -124,10 +124,10 @@ fn a_copy_stays_as_it_was_while_the_state_changes() {
     let mut copy = state.snapshot();
     for at in 0..200 {
         let gone = deleted(&mk_running(at, "n"), 9);
-        state.apply(gone, NOW).unwrap();
+        state.apply(gone).unwrap();
     }
     assert_eq!((state.pods().count(), copy.pods().count()), (0, 200));
     assert_eq!((state.pods_on("n-3").count(), copy.pods_on("n-3").count()), (0, 29));
-    copy.apply(Event::Applied(mk_running(200, "n-3")), NOW).unwrap();
+    copy.apply(Event::Applied(mk_running(200, "n-3"))).unwrap();
     assert_eq!((state.pods_on("n-3").count(), copy.pods_on("n-3").count()), (0, 30));
 }

@@ -10,8 +10,11 @@ fn told(state: &mut State) -> Vec<String> {
     for row in &cluster.pending {
         let spec = &cluster.specs[row.spec.index()];
         let places = spec.volumes.places().map(|alternatives| {
+            let of = |node: &berth_model::Node, key| {
+                if key == cluster.well_known.field_name { Some(node.name) } else { node.labels.get(key) }
+            };
             let fits = |node: &&berth_model::Node| {
-                alternatives.iter().any(|one| one.match_labels(&cluster.symbols, |key| node.labels.get(key)))
+                alternatives.iter().any(|one| one.match_labels(&cluster.symbols, |key| of(node, key)))
             };
             let mut nodes: Vec<&str> = cluster.nodes.iter().filter(fits).map(|node| text(node.name)).collect();
             nodes.sort_unstable();
@@ -38,7 +41,7 @@ fn told(state: &mut State) -> Vec<String> {
 /// Applies each: what is told after it is what a state says that converts everything then. Whether anything was told otherwise.
 fn follow(state: &mut State, event: Event) -> bool {
     let before = told(state);
-    state.apply(event, NOW).unwrap();
+    state.apply(event).unwrap();
     let is = told(state);
     assert_eq!(is, told(&mut state.snapshot()), "{:?}", state.conversions());
     is != before
@@ -59,6 +62,12 @@ fn mk_claim_of(name: &str, volume: Option<&str>) -> Object {
     let phase = if volume.is_some() { "Bound" } else { "Pending" };
     mk(json!({"kind": "PersistentVolumeClaim", "metadata": {"name": name, "namespace": "default"},
         "spec": {"accessModes": ["ReadWriteOnce"], "volumeName": volume}, "status": {"phase": phase}}))
+}
+
+fn mk_claim_being_made_for(node: &str) -> Object {
+    mk(json!({"kind": "PersistentVolumeClaim", "metadata": {"name": "data", "namespace": "default",
+        "annotations": {"volume.kubernetes.io/selected-node": node}},
+        "spec": {"accessModes": ["ReadWriteOnce"]}, "status": {"phase": "Pending"}}))
 }
 
 fn in_zone(zone: &str) -> Value {
@@ -121,7 +130,7 @@ fn started() -> State {
 fn what_pods_and_nodes_refer_to_is_followed_where_it_is() {
     let gone = |object: Object| Event::Deleted { object: object.reference().unwrap(), resource_version: None };
     let put = Event::Applied;
-    let histories: [Vec<Event>; 6] = [
+    let histories: [Vec<Event>; 7] = [
         vec![put(mk_device(2)), put(mk_device(1)), gone(mk_device(1))],
         vec![put(mk_topology(4)), put(mk_topology(6)), gone(mk_topology(6))],
         vec![put(mk_csi_node("a", 3)), put(mk_csi_node("a", 4)), gone(mk_csi_node("a", 4))],
@@ -142,6 +151,14 @@ fn what_pods_and_nodes_refer_to_is_followed_where_it_is() {
             gone(mk_storage_class("other", true, "a")),
         ],
         vec![put(mk_priority_class(5)), put(mk_priority_class(6)), gone(mk_priority_class(6))],
+        // Its volume is being made for a node, which goes and comes; then for another, and for none.
+        vec![
+            put(mk_claim_being_made_for("b")),
+            gone(mk_in_zone("b", "b")),
+            put(mk_in_zone("b", "b")),
+            put(mk_claim_being_made_for("a")),
+            put(mk_claim_of("data", None)),
+        ],
     ];
     for events in histories {
         let mut state = started();

@@ -19,10 +19,10 @@ fn n_pods(state: &mut State) -> usize {
 fn what_changed_since_is_taken_in_by_who_adopts() {
     let (mut state, replica) = followed();
     let mut copy = replica.converted();
-    state.apply(Event::Applied(mk_pod("later", "2", 2, Some("a"))), NOW).unwrap();
+    state.apply(Event::Applied(mk_pod("later", "2", 2, Some("a")))).unwrap();
     let gone = mk_pod("p", "1", 1, Some("a")).reference().unwrap();
-    state.apply(Event::Deleted { object: gone, resource_version: None }, NOW).unwrap();
-    state.apply(Event::Applied(mk_node("b", 3)), NOW).unwrap();
+    state.apply(Event::Deleted { object: gone, resource_version: None }).unwrap();
+    state.apply(Event::Applied(mk_node("b", 3))).unwrap();
     assert!(state.adopt(&mut copy));
     assert_eq!((state.n_conversions(), n_pods(&mut state)), (0, 1));
     let cluster = state.cluster(NOW);
@@ -34,7 +34,7 @@ fn what_changed_since_is_taken_in_by_who_adopts() {
 fn what_is_older_than_the_last_news_is_not_adopted() {
     let (mut state, mut replica) = followed();
     let mut copy = replica.converted();
-    state.apply(Event::Applied(mk_pod("later", "2", 2, Some("a"))), NOW).unwrap();
+    state.apply(Event::Applied(mk_pod("later", "2", 2, Some("a")))).unwrap();
     replica.follow(state.take_update(usize::MAX));
     assert!(!state.adopt(&mut copy), "the pod that came is known to the replica alone");
     assert!(state.adopt(&mut replica.converted()));
@@ -45,7 +45,7 @@ fn what_is_older_than_the_last_news_is_not_adopted() {
 fn what_another_replica_converted_is_not_adopted() {
     let (mut state, replica) = followed();
     let mut copy = replica.converted();
-    state.apply(Event::Applied(mk_pod("later", "2", 2, Some("a"))), NOW).unwrap();
+    state.apply(Event::Applied(mk_pod("later", "2", 2, Some("a")))).unwrap();
     // It knows the pod, and was told as often.
     let mut other = state.replica();
     other.follow(state.take_update(usize::MAX));
@@ -57,9 +57,9 @@ fn what_another_replica_converted_is_not_adopted() {
 fn each_copy_has_changes_of_its_own() {
     let (mut state, mut replica) = followed();
     let mut copy = replica.converted();
-    let conversion = copy.tracked(NOW).unwrap().conversion.clone();
-    assert!(*replica.tracked(NOW).unwrap().conversion != conversion);
-    assert!(*replica.converted().tracked(NOW).unwrap().conversion != conversion);
+    let conversion = copy.tracked(NOW).conversion.clone();
+    assert!(*replica.tracked(NOW).conversion != conversion);
+    assert!(*replica.converted().tracked(NOW).conversion != conversion);
     assert!(state.adopt(&mut copy));
-    assert!(*state.tracked(NOW).unwrap().conversion == conversion);
+    assert!(*state.tracked(NOW).conversion == conversion);
 }

@@ -87,7 +87,7 @@ fn services_and_controllers_tell_from_whom_pods_are_spread_as_they_come_change_a
         ];
         for (event, expected) in steps {
             let what = format!("{kind}: {event:?}");
-            state.apply(event, NOW).unwrap();
+            state.apply(event).unwrap();
             let is = told(&mut state);
             assert_eq!(is, [format!("bound {expected}"), format!("waiting {expected}")], "{what}");
             assert_eq!(is, told(&mut state.snapshot()), "{what}");

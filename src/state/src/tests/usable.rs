@@ -55,7 +55,7 @@ fn what_is_wrong_is_found_whatever_was_usable_before() {
     ];
     for (before, after, wrong) in cases {
         let refusal = |state: &mut State| {
-            let refused = state.apply(Event::Applied(with(after.clone(), &wrong)), NOW).unwrap_err();
+            let refused = state.apply(Event::Applied(with(after.clone(), &wrong))).unwrap_err();
             format!("{:?}", refused.objects)
         };
         let alone = refusal(&mut State::new(Options::default()));

@@ -1,5 +1,6 @@
 //! Random clusters, the same for the same seed.
 
+mod chosen;
 mod cluster;
 mod details;
 mod mounts;
@@ -75,6 +76,9 @@ pub fn random_case(seed: u64, size: Size) -> Case {
         }
         if [9, 12, 14, 15].contains(&(seed % 17)) {
             details::detail(&mut Rng::new(seed ^ 0x00de_7a11), &mut objects);
+        }
+        if seed % 5 == 2 {
+            chosen::choose(&mut Rng::new(seed ^ 0x05e1_ec7e), &mut objects);
         }
         if seed % 11 >= 8 {
             units::units(&mut Rng::new(seed ^ 0x0c95_c95a), &mut objects);

@@ -151,9 +151,14 @@ fn imaginable<'a>(world: &'a World, sites: &'a [Site<'_>], key: &str) -> BTreeSe
     values
 }
 
-/// Whether a node that the constraint looks at can be launched, within what the plan leaves of limits: then one without pods can
-/// always be made.
+/// Whether a node that the constraint looks at can be launched for the pod, within what the plan leaves of limits: then one
+/// without pods can always be made. Where its other constraints may keep it off such a node, nobody knows.
 fn can_launch(world: &World, group: &Group<'_>, pod: &Pod, index: usize, sites: &[Site<'_>]) -> bool {
+    let affinity = pod.spec.affinity.as_ref();
+    let is_bound_to_others = affinity.is_some_and(|a| a.pod_affinity.is_some() || a.pod_anti_affinity.is_some());
+    if is_bound_to_others || group.keys.iter().any(|key| key != HOSTNAME) {
+        return false;
+    }
     let used = limits::in_use(world, sites);
     let is_within_limits = |name: &String, pool: &Pool, instance_type: &InstanceType| {
         pool.limits.iter().all(|(resource, limit)| {
@@ -165,11 +170,15 @@ fn can_launch(world: &World, group: &Group<'_>, pod: &Pod, index: usize, sites: 
     };
     let tolerations = pod.spec.tolerations.as_deref().unwrap_or_default();
     let mentioned = mentioned(world, &[index]);
-    let is_tolerated =
-        |pool: &Pool| !honors_taints(group.constraint) || taints::untolerated(&pool.taints, tolerations).is_none();
-    world.pools.iter().filter(|(_, pool)| !pool.is_static && is_tolerated(pool)).any(|(name, pool)| {
+    let has_all = |pool: &Pool| pool.requirements.iter().all(|requirement| requirement.min_values.is_none());
+    let takes = |pool: &Pool| has_all(pool) && taints::untolerated(&pool.taints, tolerations).is_none();
+    let fits = |instance_type: &InstanceType| {
+        let room = |resource: &String| instance_type.resources.get(resource).copied().unwrap_or_default();
+        pod.requests.iter().all(|(resource, amount)| *amount <= room(resource))
+    };
+    world.pools.iter().filter(|(_, pool)| !pool.is_static && takes(pool)).any(|(name, pool)| {
         let own = own_labels(world, name, pool, &[], &mentioned);
-        let types = world.catalogue.types.values().filter(|t| is_within_limits(name, pool, t));
+        let types = world.catalogue.types.values().filter(|t| fits(t) && is_within_limits(name, pool, t));
         let candidates = types.flat_map(|t| t.candidates.iter().map(move |c| (c, t.offerings.get(c.offering))));
         // Nobody knows how much of a count is still free.
         let is_there =

@@ -90,6 +90,21 @@ fn once_its_owner_has_come_it_holds_nothing(#[case] is_told: bool) {
     assert_eq!((outcome.of("late"), free_cores(&outcome)), ("node-0", 1));
 }
 
+/// The regression: what was still written of an owner that had gone left the room to anybody.
+#[rstest]
+#[case::it_is_not_there("gone", "")]
+#[case::it_was_made_anew("came", "u-of-old")]
+fn once_its_owner_has_gone_it_holds_its_room_again(#[case] name: &str, #[case] uid: &str) {
+    let key = "scheduling.koordinator.sh/reservation-current-owner";
+    let current = format!(r#"{OWNERS}, {key}: '{{"namespace":"default","name":"{name}","uid":"{uid}"}}'"#);
+    let mut world = world(&current, "nodeName: node-0,", READY);
+    world.owner_of("", "came", "node-0", "cpu: '1', memory: 1Gi");
+    pod(&mut world, "other", "db", 3);
+    pod(&mut world, "owner", "web", 4);
+    let outcome = world.run();
+    assert_eq!((outcome.of("owner"), outcome.of("other")), ("node-0 of hold", "node-0"));
+}
+
 #[test]
 fn what_is_kept_inside_of_it_is_for_nobody() {
     let kept = format!(r#"{OWNERS}, node.koordinator.sh/reservation: '{{"resources":{{"cpu":"1"}}}}'"#);

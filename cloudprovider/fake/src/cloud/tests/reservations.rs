@@ -57,6 +57,100 @@ async fn a_capacity_block_warns_its_instances_and_ends_them() {
     assert!(matches!(cloud.get(&id).await, Err(CloudError::NotFound { .. })));
 }
 
+/// An interruptible reservation of two, both used, with the second one launched later.
+async fn interruptible() -> (FakeCloud, [berth_cloudprovider::ProviderId; 2]) {
+    let definition = FakeReservation { kind: ReservationKind::Interruptible, ..reservation(2) };
+    let cloud = with(definition, CloudConfig::default());
+    let first = cloud.create(&request(1, slot("cr"))).await.unwrap().instance.provider_id;
+    tokio::time::sleep(SECOND).await;
+    let second = cloud.create(&request(2, slot("cr"))).await.unwrap().instance.provider_id;
+    (cloud, [first, second])
+}
+
+/// Who is told that its owner takes it back, and in how many seconds.
+async fn told(cloud: &FakeCloud, id: &berth_cloudprovider::ProviderId) -> Option<i64> {
+    let interruption = cloud.get(id).await.unwrap().interruption?;
+    assert_eq!(interruption.reason, InterruptionReason::Reclaimed);
+    Some(interruption.at.duration_since(cloud.now()).as_secs())
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_interruptible_reservation_that_is_made_smaller_takes_instances_back_with_two_minutes_notice() {
+    let (cloud, [first, second]) = interruptible().await;
+    let definition = cloud.reservation_definitions()["cr"].clone();
+    cloud.set_reservation("cr", FakeReservation { total: 1, ..definition.clone() });
+    assert_eq!((told(&cloud, &first).await, told(&cloud, &second).await), (None, Some(120)));
+    // Said again, it takes no other; and until it has gone the slot is used.
+    cloud.set_reservation("cr", FakeReservation { total: 1, ..definition });
+    assert_eq!(told(&cloud, &first).await, None);
+    assert!(matches!(cloud.create(&request(3, slot("cr"))).await, Err(CloudError::ReservationFull { .. })));
+    tokio::time::sleep(121 * SECOND).await;
+    assert!(matches!(cloud.get(&second).await, Err(CloudError::NotFound { .. })));
+    let shown = &cloud.reservation_counts()[0];
+    assert_eq!((shown.total, shown.used, shown.kind), (1, 1, ReservationKind::Interruptible));
+    assert!(cloud.get(&first).await.unwrap().state.is_alive());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_interruptible_reservation_takes_all_back_at_its_end_or_when_it_is_cancelled() {
+    let (cloud, [first, second]) = interruptible().await;
+    tokio::time::sleep(3500 * SECOND).await;
+    assert_eq!(cloud.reservation_counts()[0].state, ReservationState::Expiring);
+    assert!(told(&cloud, &first).await.is_some() && told(&cloud, &second).await.is_some());
+    tokio::time::sleep(100 * SECOND).await;
+    assert!(matches!(cloud.get(&first).await, Err(CloudError::NotFound { .. })), "its end is theirs");
+
+    let (cloud, [first, second]) = interruptible().await;
+    assert!(cloud.remove_reservation("cr"));
+    assert_eq!((told(&cloud, &first).await, told(&cloud, &second).await), (Some(120), Some(120)));
+    tokio::time::sleep(121 * SECOND).await;
+    assert!(matches!(cloud.get(&second).await, Err(CloudError::NotFound { .. })));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_in_an_interruptible_reservation_can_be_interrupted_and_one_in_another_cannot() {
+    let (cloud, [first, second]) = interruptible().await;
+    cloud.interrupt_in(&first, 60 * SECOND);
+    assert_eq!((told(&cloud, &first).await, told(&cloud, &second).await), (Some(60), None));
+    let cloud = with(reservation(1), CloudConfig::default());
+    let id = cloud.create(&request(1, slot("cr"))).await.unwrap().instance.provider_id;
+    assert!(!cloud.is_interruptible(&id));
+    cloud.interrupt(&id);
+    assert_eq!(cloud.get(&id).await.unwrap().interruption, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn labels_of_a_catalogue_say_what_the_end_of_a_reservation_does() {
+    let offering = |id: &str, more: &str| {
+        format!(
+            r#"{{"Price": 1, "ReservationCapacity": 1, "Requirements": [
+            {{"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["reserved"]}},
+            {{"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["a"]}}{more},
+            {{"key": "berth.sh/capacity-reservation-id", "operator": "In", "values": ["{id}"]}}]}}"#
+        )
+    };
+    let label = |key: &str, value: &str| format!(r#",{{"key": "{key}", "operator": "In", "values": ["{value}"]}}"#);
+    let offerings = [
+        offering("cr", ""),
+        offering("cr-back", &label("karpenter.k8s.aws/capacity-reservation-interruptible", "true")),
+        offering("cr-block", &label("karpenter.k8s.aws/capacity-reservation-type", "capacity-block")),
+    ];
+    let text = format!(
+        r#"[{{"name": "x", "resources": {{"cpu": "2", "memory": "4Gi"}}, "offerings": [{}]}}]"#,
+        offerings.join(",")
+    );
+    let catalogue = berth_catalogue::read(text.as_bytes(), "test").unwrap();
+    let cloud = FakeCloud::new(CloudConfig::default(), catalogue);
+    let kinds: Vec<_> =
+        cloud.reservation_definitions().into_iter().map(|(id, definition)| (id, definition.kind)).collect();
+    let expected = [
+        ("cr", ReservationKind::OnDemand),
+        ("cr-back", ReservationKind::Interruptible),
+        ("cr-block", ReservationKind::CapacityBlock),
+    ];
+    assert_eq!(kinds, expected.map(|(id, kind)| (id.to_owned(), kind)));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_reservation_that_has_not_begun_serves_nothing() {
     let cloud = cloud(CloudConfig::default());

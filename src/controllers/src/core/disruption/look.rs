@@ -10,7 +10,7 @@ use jiff::Timestamp;
 #[derive(Debug)]
 pub(crate) enum Look {
     /// To be found in another thread, which converts the cluster.
-    Aside(Box<State>, Box<Options>, Timestamp),
+    Aside(Box<State>, Box<Options>, Timestamp, tracing::Span),
     /// Found already, where everything takes turns.
     Had(Box<Disruption>),
     /// Nothing can be decided yet.
@@ -25,8 +25,6 @@ pub(crate) type Found = Option<Result<Disruption, DecideError>>;
 impl Look {
     /// Of what there is now, at once: nothing is copied, and the state is left as it was.
     pub(super) fn at_once(state: &mut State, decider: &mut Decider, options: &Options, now: Timestamp) -> Self {
-        let span = tracing::info_span!("disrupting");
-        let _entered = span.enter();
         match berth_disruption::disrupt_with(state, decider, options, now) {
             Ok(found) => Look::Had(Box::new(found)),
             Err(error) => Look::Failed(error),
@@ -38,10 +36,8 @@ impl Look {
         match self {
             Look::Had(found) => Ok(*found),
             Look::Failed(error) => Err(error),
-            Look::Aside(mut state, options, now) => {
-                let span = tracing::info_span!("disrupting");
-                let _entered = span.enter();
-                berth_disruption::disrupt(&mut state, &options, now)
+            Look::Aside(mut state, options, now, span) => {
+                span.in_scope(|| berth_disruption::disrupt(&mut state, &options, now))
             }
         }
     }

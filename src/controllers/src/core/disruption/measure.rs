@@ -158,6 +158,7 @@ pub(in crate::core) fn disrupted(notice: &Notice) -> Option<(&str, &'static str)
         "RegistrationTimeout" => "registration_timeout",
         "SpotInterrupted" => "spot_interrupted",
         "CapacityBlockEnding" => "capacity_block_ending",
+        "ReservationReclaimed" => "reservation_reclaimed",
         "InstanceRetiring" => "instance_retiring",
         "ScaledDown" => "scaled_down",
         _ => return None,

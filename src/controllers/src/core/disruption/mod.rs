@@ -29,6 +29,7 @@ use berth_state::{ObjectRef, State};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 
+use super::measure::Cause;
 use super::{Core, Job};
 use crate::claim::{conditions, is_ready};
 use crate::clock::{after, elapsed};
@@ -56,11 +57,26 @@ const WHAT_IFS: (usize, usize) = (24, 400);
 /// The first and the longest time for which nodes are left alone whose command came to nothing.
 const BACKOFF: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(30 * 60));
 
+/// A command that has begun, in words.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Begun {
+    /// What becomes of its nodes, and what that saves.
+    pub(crate) text: String,
+    /// The names of its nodes.
+    pub(crate) nodes: Vec<String>,
+}
+
 /// What is under way, and what was asked.
 #[derive(Debug, Default)]
 pub(super) struct Disrupting {
     commands: BTreeMap<u64, Command>,
     n_commands: u64,
+    /// What has begun since that was asked last.
+    begun: Vec<Begun>,
+    /// What the next look is about.
+    pub(super) cause: Cause,
+    /// The look that is had, for the log.
+    span: Option<tracing::Span>,
     /// Nodes whose command came to nothing, by name.
     put_back: BTreeMap<String, PutBack>,
     /// A look that is to be had, and when that was decided.
@@ -273,6 +289,11 @@ impl Core {
         self.disrupting.look = Some(Box::new((options, now)));
     }
 
+    /// The commands that have begun since the last call.
+    pub(crate) fn take_begun(&mut self) -> Vec<Begun> {
+        std::mem::take(&mut self.disrupting.begun)
+    }
+
     /// The look that is to be had now; what it finds is told by [`Core::found`].
     pub(crate) fn take_look(&mut self) -> Option<Box<Look>> {
         let copy = self.disrupting.copy.take();
@@ -281,9 +302,11 @@ impl Core {
         }
         let (options, now) = *self.disrupting.look.take()?;
         self.disrupting.rest.only_empty = options.only_empty;
+        let span = tracing::info_span!("disrupting", cause = self.disrupting.cause.take());
+        self.disrupting.span = Some(span.clone());
         Some(Box::new(match copy {
-            Some(copy) => Look::Aside(copy, Box::new(options), now),
-            None => Look::at_once(&mut self.state, &mut self.decider, &options, now),
+            Some(copy) => Look::Aside(copy, Box::new(options), now, span),
+            None => span.in_scope(|| Look::at_once(&mut self.state, &mut self.decider, &options, now)),
         }))
     }
 
@@ -304,6 +327,8 @@ impl Core {
     /// What a look found: budgets let some of it begin.
     pub(super) fn found(&mut self, found: Found, now: Timestamp) {
         self.disrupting.is_looking = false;
+        let span = self.disrupting.span.take().unwrap_or_else(tracing::Span::none);
+        let _entered = span.enter();
         let found = match found {
             Some(Ok(found)) => found,
             Some(Err(error)) => {
@@ -498,7 +523,7 @@ impl Core {
     }
 
     /// Begins a command, if this process knows each of its nodes.
-    fn begin(&mut self, command: &berth_disruption::Command, now: Timestamp) {
+    pub(super) fn begin(&mut self, command: &berth_disruption::Command, now: Timestamp) {
         let going = |node: &ObjectRef| {
             let known = self.view.nodes.get(&*node.key.name)?;
             let claim = self.view.claims_of_node(known).next()?;
@@ -512,6 +537,8 @@ impl Core {
         let launches: Vec<&Launch> = command.replacements.iter().map(|(_, launch)| launch).collect();
         let text = tell::in_words(nodes.len(), &launches, command.savings, command.evictions);
         tracing::info!(id, method = command.method.as_str(), "{text}");
+        let names = command.nodes.iter().map(|node| node.key.name.to_string()).collect();
+        self.disrupting.begun.push(Begun { text, nodes: names });
         let begun =
             Command { method: command.method, nodes, phase: Phase::Tainting, replacements: Vec::new(), asked: None };
         self.disrupting.commands.insert(id, begun);
