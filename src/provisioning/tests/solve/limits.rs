@@ -276,6 +276,17 @@ fn nodes_are_launched_for_who_was_left_over_for_a_capacity_type_beyond_the_limit
 }
 
 #[test]
+fn no_effort_chooses_a_packing_whose_pods_find_no_place_once_a_zone_counts_no_more() {
+    let mut world = mk_world();
+    world.mk_pool("slots").require(CAPACITY_TYPE, &["reserved"]);
+    world.mk_pool("limited").limit_cpus(12);
+    world.mk_type("large", 8).spot("a", 155).reserved("b", "r-1", 3, 388).on_demand("c", 404);
+    world.mk_pods("web", 4, &pod(2500).app("web").spread(ZONE, 1, "web"));
+    world.mk_pods("job", 3, &pod(2500));
+    assert_eq!(left_at_each_effort(&world), [[""; 0]; 3]);
+}
+
+#[test]
 fn a_free_slot_is_taken_by_who_was_left_over_for_a_zone_beyond_the_limit() {
     let mut world = mk_world();
     world.mk_pool("limited").limit_cpus(2);
