@@ -48,12 +48,6 @@ fn what_a_node_pool_leaves_out_is_told(#[case] spec: &str, #[case] expected: &st
 #[rstest]
 #[case::node_claim("karpenter.sh/v1", "NodeClaim", "spec: {requirements: []}", "spec.nodeClassRef")]
 #[case::node_overlay("karpenter.sh/v1alpha1", "NodeOverlay", "spec: {price: '1'}", "spec.requirements")]
-#[case::reservation(
-    "scheduling.koordinator.sh/v1alpha1",
-    "Reservation",
-    "spec: {owners: [{labelSelector: {}}]}",
-    "spec.template"
-)]
 fn what_other_objects_leave_out_is_told(
     #[case] version: &str,
     #[case] kind: &str,
