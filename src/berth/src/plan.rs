@@ -45,7 +45,7 @@ pub(crate) struct Args {
     /// Dollars an hour that a removal must save for each node that goes and each pod that it evicts (with --disrupt)
     #[arg(long, value_name = "N", default_value = "0", value_parser = parse_money, requires = "disrupt")]
     eviction_price: Money,
-    /// Print how long it took: in JSON as solveSeconds, else on stderr
+    /// Print how long it took: in JSON as readSeconds and solveSeconds, else on stderr
     #[arg(long)]
     timings: bool,
     /// Print every row of long tables, and the pods of each node
@@ -107,10 +107,11 @@ fn is_affordable(plan: &Plan, most: Option<Money>) -> bool {
 
 fn print_timings(plan: &Plan) {
     let timings = plan.timings();
-    let total = timings.convert + timings.solve;
+    let total = timings.read + timings.convert + timings.solve;
     to_stderr(format_args!(
-        "solved in {:.4} s: {:.4} s from objects to the cluster, {:.4} s to the plan",
+        "planned in {:.4} s: {:.4} s to read and parse, {:.4} s from objects to the cluster, {:.4} s to the plan",
         total.as_secs_f64(),
+        timings.read.as_secs_f64(),
         timings.convert.as_secs_f64(),
         timings.solve.as_secs_f64()
     ));

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use berth_simulate::{Report, Simulation, Variation, variants};
+use berth_simulate::{Provenance, Report, Simulation, Variation, variants};
 use clap::ValueEnum;
 
 use crate::output::{to_stderr, to_stdout};
@@ -66,6 +66,7 @@ fn simulated(args: &Args, variations: &[Variation]) -> Result<Report> {
     }
     let all = variants(&simulation, variations)?;
     let name = args.scenario.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    let provenance = Some(Provenance::of(&name, &simulation));
     if let Some(path) = &args.record {
         let [only] = all.as_slice() else {
             bail!("--record: expected one variant, found {}: vary one value at a time", all.len());
@@ -73,10 +74,10 @@ fn simulated(args: &Args, variations: &[Variation]) -> Result<Report> {
         let mut recording = Recording::create(path, &name, only.duration())?;
         let outcome = only.run_watched(&mut recording).context("unable to simulate")?;
         recording.end()?;
-        return Ok(Report::new(&name, vec![outcome]));
+        return Ok(Report::new(&name, vec![outcome]).made_of(provenance));
     }
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
     let threads = args.threads.map_or(cores, usize::from);
     let outcomes = berth_simulate::run_all(&all, threads).context("unable to simulate")?;
-    Ok(Report::new(&name, outcomes))
+    Ok(Report::new(&name, outcomes).made_of(provenance))
 }

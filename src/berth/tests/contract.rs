@@ -38,6 +38,8 @@ fn the_document_has_the_fields_of_the_contract_in_their_order() {
         "nodeCost",
         "lowerBound",
         "searchStopped",
+        "optimal",
+        "readSeconds",
         "solveSeconds",
         "reservedSlots",
         "total",
@@ -123,8 +125,12 @@ fn a_claim_on_a_slot_names_its_reservation_and_costs_nothing() {
 #[test]
 fn measured_times_are_printed_only_where_asked_for() {
     let manifests = deployment("web", 1, "1");
-    assert!(plan_json(&manifests, &[])["summary"]["solveSeconds"].is_null());
-    assert!(plan_json(&manifests, &["--timings"])["summary"]["solveSeconds"].is_f64());
+    for seconds in ["readSeconds", "solveSeconds"] {
+        assert!(plan_json(&manifests, &[])["summary"][seconds].is_null());
+        assert!(plan_json(&manifests, &["--timings"])["summary"][seconds].is_f64());
+    }
+    let told = plan(&manifests, &["--timings"]).stderr;
+    assert!(told.contains("planned in ") && told.contains(" s to read and parse, "), "{told}");
 }
 
 #[test]
@@ -142,13 +148,34 @@ fn a_plan_says_why_its_search_stopped() {
     let few = deployment("web", 3, "1");
     assert_eq!(plan_json(&few, &[])["summary"]["searchStopped"], "Solved");
     assert_eq!(plan_json(&few, &["--effort", "low"])["summary"]["searchStopped"], serde_json::Value::Null);
-    assert!(plan(&few, &[]).stdout.contains("\nSearch:        every way to fill the new nodes was tried\n"));
+    let optimal = "\nSearch:        every way to fill the new nodes was tried; the plan is optimal\n";
+    assert!(plan(&few, &[]).stdout.contains(optimal));
     assert!(!plan(&few, &["--effort", "low"]).stdout.contains("Search:"));
     // So many different pods that the rounds of the default effort do not suffice.
     let many: String = (0..90).map(|at| deployment(&format!("app-{at}"), 1, &format!("{}m", 300 + 37 * at))).collect();
     assert_eq!(plan_json(&many, &[])["summary"]["searchStopped"], "WorkSpent");
     let alike = deployment("web", 300, "1");
     assert_eq!(plan_json(&alike, &[])["summary"]["searchStopped"], "Optimal");
+}
+
+#[test]
+fn a_plan_is_called_optimal_only_where_that_is_proved() {
+    let few = deployment("web", 3, "1");
+    let optimal = |manifests: &str, flags: &[&str]| plan_json(manifests, flags)["summary"]["optimal"].as_bool();
+    assert_eq!(optimal(&few, &[]), Some(true));
+    assert_eq!(optimal(&few, &["--effort", "low"]), Some(false), "nothing was tried");
+    // Every way was tried that the weight of the pools leaves, and the heavier one is dearer.
+    let pool = |name: &str, weight: u32, values: &str| {
+        format!(
+            "---\napiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {{name: {name}}}\nspec:\n  weight: {weight}\n  template: \
+             {{spec: {{nodeClassRef: {{group: berth.sh, kind: FakeNodeClass, name: c}}, requirements: [{{key: \
+             karpenter.sh/capacity-type, operator: In, values: [{values}]}}]}}}}\n"
+        )
+    };
+    let dearer = few + &pool("first", 10, "on-demand") + &pool("second", 1, "spot");
+    let summary = &plan_json(&dearer, &[])["summary"];
+    assert_eq!((&summary["searchStopped"], &summary["optimal"]), (&"Solved".into(), &false.into()), "{summary}");
+    assert!(!plan(&dearer, &[]).stdout.contains("optimal"));
 }
 
 #[test]

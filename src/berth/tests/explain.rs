@@ -10,7 +10,8 @@ const FOUR_SLOTS: &str = "examples/catalogues/four-slots.yaml";
 
 fn explain(example: &str, object: &str, more: &[&str]) -> Run {
     let folder = format!("examples/{example}");
-    berth(&[&["explain", "-f", &folder, "--instance-types", FOUR_SLOTS], more, &[object]].concat())
+    let input = ["explain", "-f", &folder, "--instance-types", FOUR_SLOTS, "--now", "2026-01-01T00:00:00Z"];
+    berth(&[&input, more, &[object]].concat())
 }
 
 #[rstest]
@@ -45,6 +46,8 @@ fn the_same_story_as_json() {
     let story: Value = serde_json::from_str(&run.stdout).unwrap();
     assert_eq!((story["kind"].as_str(), story["hasPlace"].as_bool()), (Some("Explanation"), Some(false)));
     assert_eq!(story["nodePools"][0]["offerings"], 1);
+    let made = |catalogue: &str| serde_json::json!({"version": env!("CARGO_PKG_VERSION"), "catalogue": catalogue, "inputs": ["examples/reserved-only"]});
+    assert_eq!((&story["time"], &story["provenance"]), (&"2026-01-01T00:00:00Z".into(), &made(FOUR_SLOTS)));
     assert!(story["changes"][0]["change"].as_str().unwrap().contains("880m less cpu"), "{story}");
 }
 
@@ -89,6 +92,29 @@ fn the_object_may_follow_the_files() {
     assert_eq!(run.code, 0, "{}", run.stderr);
 }
 
+/// The regression: what was lacking was told as `999080m less cpu`.
+#[test]
+fn how_much_less_would_do_is_told_in_sane_units() {
+    let node = "{apiVersion: v1, kind: Node, metadata: {name: n1}, status: {allocatable: {cpu: 920m, memory: 4Gi, pods: '9'}}}\n---\n";
+    let pool = "{apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: none}, spec: {limits: {nodes: '0'}, template: \
+                {spec: {requirements: []}}}}\n---\n";
+    let pod = |requests: &str| {
+        format!(
+            "{node}{pool}{{apiVersion: v1, kind: Pod, metadata: {{name: p}}, spec: {{containers: [{{name: c, image: i, \
+             resources: {{requests: {{{requests}}}}}}}]}}}}\n"
+        )
+    };
+    let change = |requests: &str| with_input(&["explain", "-f", "-", "pod/p"], &pod(requests)).stdout;
+    assert!(
+        change("cpu: '1000'").contains("If it requested 999.08 less cpu (node n1 is nearest)"),
+        "{}",
+        change("cpu: '1000'")
+    );
+    // Rounded up: with so much less it has room.
+    let memory = change("memory: 20094Mi");
+    assert!(memory.contains("If it requested 15.63Gi less memory (node n1 is nearest)"), "{memory}");
+}
+
 #[test]
 fn the_nearest_node_lacks_the_least_of_what_the_pod_requests() {
     let node = |name: &str, cpu: &str| {
@@ -114,5 +140,5 @@ fn the_nearest_node_lacks_the_least_of_what_the_pod_requests() {
         pod("new", "", "'3'"),
     ];
     let run = with_input(&["explain", "-f", "-", "pod/new"], &manifests.concat());
-    assert!(run.stdout.contains("it requested 2280m less cpu (node small is nearest)"), "{}{}", run.stdout, run.stderr);
+    assert!(run.stdout.contains("it requested 2.28 less cpu (node small is nearest)"), "{}{}", run.stdout, run.stderr);
 }

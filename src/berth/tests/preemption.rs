@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{berth, plan, plan_json};
+use common::{berth, plan, plan_json, with_input};
 
 const CATALOGUE: [&str; 2] = ["--instance-types", "examples/catalogues/four-slots.yaml"];
 
@@ -56,6 +56,38 @@ fn nobody_gives_way_to_who_never_preempts_or_where_a_budget_forbids_it() {
         assert!(plan["nodes"].as_array().is_some_and(Vec::is_empty), "{plan}");
         assert_eq!(names(&plan["nodeClaims"][0]["pods"]), ["default/urgent"], "a node is launched instead: {plan}");
     }
+}
+
+/// The regression: of a pod that a budget keeps from preempting it was said only that there is too little room.
+#[test]
+fn a_budget_that_keeps_the_only_victim_is_named() {
+    let budget = |name: &str, allowed: u32| {
+        format!(
+            "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {{name: {name}}}\nspec: {{selector: \
+             {{matchLabels: {{app: old}}}}}}\nstatus: {{disruptionsAllowed: {allowed}, currentHealthy: 1, desiredHealthy: 1, \
+             expectedPods: 1}}\n---\n"
+        )
+    };
+    let none = "{apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: none}, spec: {limits: {nodes: '0'}, template: \
+                {spec: {requirements: []}}}}\n---\n";
+    let manifests = NODE.to_owned() + &running(OWNED) + &urgent("", "") + none;
+    let told = |budgets: &str| {
+        let manifests = manifests.clone() + budgets;
+        let flat = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let story = with_input(&["explain", "-f", "-", "pod/urgent"], &manifests).stdout;
+        [plan(&manifests, &[]).stdout, plan(&manifests, &["-o", "json"]).stdout, story].map(|text| flat(&text))
+    };
+    let kept = "on node node-a default/old would give way, but PodDisruptionBudget default/b allows 0 evictions now";
+    let [table, json, story] = told(&budget("b", 0));
+    assert!([&table, &json, &story].iter().all(|text| text.contains(kept)), "{table}{json}{story}");
+    assert!(story.contains("If PodDisruptionBudget default/b let default/old go: node node-a"), "{story}");
+    // The API evicts no pod that several protect.
+    let both = "on node node-a default/old would give way, but for PodDisruptionBudgets default/b and default/c";
+    let [table, ..] = told(&(budget("b", 1) + &budget("c", 1)));
+    assert!(table.contains(both), "{table}");
+    // A budget that lets go is none to name, and the pod preempts.
+    let [table, ..] = told(&budget("b", 1));
+    assert!(table.contains("Pods: 1 placed, 1 unschedulable") && !table.contains("PodDisruptionBudget"), "{table}");
 }
 
 #[test]

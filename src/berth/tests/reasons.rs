@@ -36,6 +36,10 @@ const VOLUME: &str = "---\napiVersion: storage.k8s.io/v1\nkind: StorageClass\nme
 #[case::a_misspelt_value("nodeSelector: {topology.kubernetes.io/zone: port-1x}", &[], "topology.kubernetes.io/zone=port-1x: did you mean port-1a?")]
 #[case::the_gate_is_off("nodeSelector: {karpenter.sh/capacity-type: reserved}", &["--feature-gates", "ReservedCapacity=false"], "the feature gate ReservedCapacity is off")]
 #[case::topology_of_a_class("volumes: [{name: d, persistentVolumeClaim: {claimName: data}}]", &[], "allowedTopologies of StorageClass fast: no node, NodePool or instance type has topology.kubernetes.io/zone=eu-west-9a")]
+#[case::a_spread_over_a_key_that_nothing_has("topologySpreadConstraints: [{maxSkew: 1, topologyKey: nosuch.io/key, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: db}}}]", &[], "topologySpreadConstraints: no node, NodePool or instance type has the label nosuch.io/key: labels or requirements of a NodePool would give it")]
+#[case::a_spread_over_a_misspelt_key("topologySpreadConstraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zoen, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: db}}}]", &[], "topologySpreadConstraints: no node, NodePool or instance type has the label topology.kubernetes.io/zoen: did you mean topology.kubernetes.io/zone?")]
+#[case::affinity_to_nobody("affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: topology.kubernetes.io/zone, labelSelector: {matchLabels: {app: cache}}}]}}", &[], "podAffinity: no pod in namespace default matches app=cache")]
+#[case::affinity_to_nobody_elsewhere("affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: topology.kubernetes.io/zone, namespaces: [shop, web], labelSelector: {matchExpressions: [{key: app, operator: In, values: [a, b]}]}}]}}", &[], "podAffinity: no pod in namespaces shop, web matches app in (a, b)")]
 fn a_refusal_names_the_culprit_in_the_plan_and_in_its_story(
     #[case] spec: &str,
     #[case] flags: &[&str],
@@ -48,6 +52,34 @@ fn a_refusal_names_the_culprit_in_the_plan_and_in_its_story(
     assert!(in_a_line(&told.stdout).contains(says), "{}", told.stdout);
     let story = with_input(&[&["explain", "-f", "-"], flags, &["pod/db"]].concat(), &manifests);
     assert!(in_a_line(&story.stdout).contains(says), "{}", story.stdout);
+}
+
+/// The regression: it began with the node affinity of a pod that has none.
+#[test]
+fn a_volume_that_can_be_nowhere_is_not_called_node_affinity() {
+    let manifests = format!("{}{VOLUME}", pod("volumes: [{name: d, persistentVolumeClaim: {claimName: data}}]"));
+    let told = plan(&manifests, &[]).stdout;
+    let story = with_input(&["explain", "-f", "-", "pod/db"], &manifests).stdout;
+    for text in [told, story] {
+        assert!(text.contains("didn't match where Pod's volumes can be"), "{text}");
+        assert!(!text.contains("didn't match Pod's node affinity/selector"), "{text}");
+    }
+    // Where the pod's own selector keeps it off, that is what is said.
+    let manifests = manifests.replace("  volumes:", "  nodeSelector: {kubernetes.io/arch: none}\n  volumes:");
+    let told = plan(&manifests, &[]).stdout;
+    assert!(told.contains("didn't match Pod's node affinity/selector"), "{told}");
+}
+
+#[test]
+fn affinity_to_a_pod_that_is_there_or_to_its_like_is_no_fault_of_the_selector() {
+    let affinity = "affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: \
+                    topology.kubernetes.io/zone, labelSelector: {matchLabels: {app: web}}}]}}\n  nodeSelector: {no: where}";
+    let with_web = format!("{}{}", pod(affinity), deployment(1, "{cpu: '1'}"));
+    let alike = pod(affinity).replace("{name: db}", "{name: db, labels: {app: web}}");
+    for manifests in [with_web, alike] {
+        let told = plan(&manifests, &[]);
+        assert!(told.code == 1 && !told.stdout.contains("podAffinity"), "{}", told.stdout);
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{berth, plan_json};
+use common::{berth, plan, plan_json};
 
 const CATALOGUE: &str = "examples/catalogues/four-slots.yaml";
 
@@ -32,6 +32,31 @@ fn a_pinned_reservation_goes_to_its_node_or_nowhere() {
         plan_json(&(node("node-a") + &reservation("r", "nodeName: node-b, ", "")), &["--instance-types", CATALOGUE]);
     assert_eq!(plan["summary"]["nodeClaims"], 0, "nothing is launched for it: {plan}");
     assert_eq!(plan["unschedulable"][0]["object"], "r");
+}
+
+/// The regression: the table said "1 placed", and of the node nothing, or that it had no CPU left.
+#[test]
+fn the_table_shows_reservations_on_nodes_that_exist() {
+    let room = |name: &str, cpu: &str| {
+        reservation(name, "nodeName: node-a, ", "").replace("cpu: '2'", &format!("cpu: '{cpu}'"))
+    };
+    let flags = ["--instance-types", CATALOGUE];
+    let rows = |manifests: &str| {
+        let run = plan(manifests, &flags);
+        let of_nodes = run.stdout.split("\nExisting nodes that get pods").nth(1).unwrap_or_default();
+        let table = of_nodes.split("\n\n").next().unwrap();
+        table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect::<Vec<_>>()
+    };
+    let heads = [" or Reservations", "NODE NODEPOOL NEW PODS CPU LEFT MEMORY LEFT RESERVATIONS"];
+    let one = rows(&(node("node-a") + &room("release-week", "4")));
+    assert_eq!(one[..2], heads.map(|head| head.trim().to_owned()), "{one:?}");
+    assert_eq!(one[2], "node-a - 0 0 8Gi release-week");
+    let several: String = ["a", "b", "c", "d"].map(|name| room(name, "500m")).concat();
+    let several = rows(&(node("node-a") + &several));
+    assert_eq!(several[2], "node-a - 0 2 8Gi a, b and 2 more");
+    // Where there is none, there is no column.
+    let pod = owner("w", "1", "", "");
+    assert_eq!(rows(&(node("node-a") + &pod)), ["", "NODE NODEPOOL NEW PODS CPU LEFT MEMORY LEFT", "node-a - 1 3 8Gi"]);
 }
 
 #[test]

@@ -54,6 +54,7 @@ impl Checker<'_> {
                 "string" => value.is_string(),
                 "integer" => value.is_u64() || value.is_i64(),
                 "number" => value.is_number(),
+                "boolean" => value.is_boolean(),
                 "null" => value.is_null(),
                 other => panic!("{at}: the check does not know type {other}"),
             };

@@ -239,12 +239,13 @@ impl Builder {
         let status = object.status.as_ref();
         let disrupted = status.and_then(|status| status.disrupted_pods.as_ref()).into_iter().flatten();
         let budget = DisruptionBudget {
+            name: symbols.intern(name),
             namespace: symbols.intern(namespace_of(&object.metadata)),
             selector,
             allowed: status.map_or(0, |status| status.disruptions_allowed),
             disrupted: disrupted.map(|(pod, _)| pod.as_str().into()).collect(),
         };
-        let id = (budget.namespace, symbols.intern(name));
+        let id = (budget.namespace, budget.name);
         match &object.spec {
             Some(spec) if status.is_none() => self.uncounted.insert(id, spec.clone()),
             _ => self.uncounted.remove(&id),

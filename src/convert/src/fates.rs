@@ -54,21 +54,21 @@ fn owner_kind(pod: &PodRecord, owners: &FxIndexSet<Owner>) -> Option<OwnerKind> 
     Some(owners.get_index(pod.owner? as usize)?.kind)
 }
 
-/// The pods on nodes that are Reservations.
+/// The pods on nodes that are Reservations, and the pods that some of them name as those who have come.
 pub(crate) fn operating(
     pods: &mut [PodRecord],
     fates: &mut [Fate],
-    named: &BTreeSet<(Sym, Arc<str>)>,
     drafts: &Drafts,
-) -> Vec<ReservationRecord> {
+) -> (Vec<ReservationRecord>, BTreeSet<(Sym, Arc<str>)>) {
     let mut records = Vec::new();
-    let alive = operating::alive_owners(named, pods);
+    let named = operating::named_owners(pods);
+    let alive = operating::alive_owners(&named, pods);
     for (pod, fate) in pods.iter_mut().zip(fates).filter(|(_, fate)| matches!(fate, Fate::Bound(_))) {
         let Some(known) = pod.operating.take() else { continue };
         *fate = Fate::Holds;
         records.extend(drafts.get_index(pod.draft as usize).map(|draft| operating::held(pod, *known, &alive, draft)));
     }
-    records
+    (records, named)
 }
 
 /// How many pods each workload has in the input, by the workload's index.

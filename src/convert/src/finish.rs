@@ -24,9 +24,9 @@ use crate::fate::Fate;
 use crate::fates::{children, fates, operating};
 use crate::live::{ImageNames, Known, Live, Reservations, Rooms, Supplies};
 use crate::maps::{FxIndexMap, FxIndexSet, Texts};
+use crate::memo::Memo;
 use crate::node_record::NodeRecord;
-use crate::operating::named_owners;
-use crate::options::Expansion;
+use crate::options::{Expansion, Options};
 use crate::overlay::PoolLabels;
 use crate::ownership::Ownership;
 use crate::place::place_pods;
@@ -88,8 +88,7 @@ impl Builder {
         let given = (&self.pods[..], &self.owners, &self.drafts);
         let controller_labels =
             ControllerLabels::of(self.expansion, &selectors, &mut self.workloads, given, &mut cluster);
-        let named_owners = named_owners(&self.pods);
-        let operating = operating(&mut self.pods, &mut fates, &named_owners, &self.drafts);
+        let (operating, named_owners) = operating(&mut self.pods, &mut fates, &self.drafts);
         let children = children(&self.pods, &fates, &self.owners, &self.workloads, &existing);
         let asking = (&mut self.pods[..], &mut fates[..], &mut self.workloads, &mut self.drafts);
         let mut admitting = Admitting::new(asking, &mut cluster, &mut warnings);
@@ -144,8 +143,7 @@ impl Builder {
             budgets::count(&uncounted, &mut cluster);
         }
         daemons::add_pending(&without_room, &waiting, (&self.workloads, &daemons), &mut ownership, &mut cluster);
-        let mut reader = Builder::new(self.options);
-        (reader.expansion, reader.memo) = (self.expansion, self.memo);
+        let reader = reader(self.options, self.expansion, self.memo);
         let rooms = Rooms {
             owners: self.owners,
             owns_daemons: self.workloads.owns_daemons(),
@@ -224,6 +222,13 @@ impl Builder {
             never_made::want_none((&self.terminating, &self.nodes), workloads, cluster, warnings);
         }
     }
+}
+
+/// What reads objects that come later.
+fn reader(options: Options, expansion: Expansion, memo: Memo) -> Builder {
+    let mut reader = Builder::new(options);
+    (reader.expansion, reader.memo) = (expansion, memo);
+    reader
 }
 
 fn startup_taints_of(pools: &FxIndexMap<Sym, PoolRecord>) -> FxHashMap<Sym, Vec<Taint>> {

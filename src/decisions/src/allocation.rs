@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 
 use berth_model::{
-    Assigned, ClassId, Cluster, LabelsId, MemberKind, Money, ReservationId, Resources, SpecId, Sym, Universe,
+    Assigned, ClassId, Cluster, LabelsId, MemberKind, Money, PendingRow, ReservationId, Resources, SpecId, Sym,
+    Universe,
 };
 use berth_provisioning::{Launching, NodePlan, Options, Solution, Unschedulable};
 use berth_scheduling::Placement;
 use berth_scheduling::reservation::{Before, Beyond, Bundled, Draws, bundle};
 
 use crate::assignment::{Assignment, MemberName, Share};
-use crate::existing::{self, Existing};
+use crate::existing::{self, Existing, Kept};
 use crate::joining::{Joined, PlannedNode, join};
 use crate::options::{ExpectedDrawers, ExpectedNodes, Placing};
 use crate::plans::Plans;
@@ -47,7 +48,12 @@ pub fn solve(cluster: &mut Cluster, options: &Options) -> (Universe, Solution, A
         cluster,
         options,
         &launching,
-        Placing { expected: &ExpectedNodes::new(), drawers: &ExpectedDrawers::new(), spares_others: false },
+        Placing {
+            expected: &ExpectedNodes::new(),
+            drawers: &ExpectedDrawers::new(),
+            spares_others: false,
+            names_budgets: true,
+        },
         None,
     )
 }
@@ -250,6 +256,11 @@ impl Allocation {
     /// Why pods of a spec that must draw cannot.
     pub fn refusals(&self, spec: SpecId) -> Option<&[(String, u32)]> {
         self.existing.refusals.get(&spec).map(Vec::as_slice)
+    }
+
+    /// Who would give way on an existing node to pods of a pending row but for PodDisruptionBudgets.
+    pub fn kept_by_budgets(&self, row: &PendingRow) -> Option<&Kept> {
+        self.existing.kept.get(&(row.namespace, row.spec, row.labels))
     }
 
     /// Why members of a class have no place, with counts; a count of 0 is about neither nodes nor instance types.

@@ -102,7 +102,7 @@ pub(crate) fn plan(
 ) -> Option<Vec<Launch>> {
     let mut planned = Decision::default();
     let (expected, drawers) = (ExpectedNodes::new(), ExpectedDrawers::new());
-    let none = Placing { expected: &expected, drawers: &drawers, spares_others: options.spares_others };
+    let none = Placing { expected: &expected, drawers: &drawers, ..options.placing() };
     solve(state, options, supply, with, none, &mut planned)?;
     Some(planned.launches)
 }

@@ -9,7 +9,7 @@ use berth_model::{
 };
 use berth_provisioning::Launching;
 use berth_scheduling::reservation::reasons;
-use berth_scheduling::{Placement, Queue, Scheduler, expect_replacements};
+use berth_scheduling::{KeptByBudgets, Placement, Scheduler, expect_replacements};
 use rustc_hash::FxHashMap;
 
 use crate::expected::ExpectedRows;
@@ -34,17 +34,31 @@ pub(crate) struct Existing {
     pub(crate) settled: Vec<(Box<str>, usize)>,
     /// By spec.
     pub(crate) refusals: FxHashMap<SpecId, Vec<(String, u32)>>,
+    /// By namespace, spec and labels of pods that were left: whom PodDisruptionBudgets keep, where that was asked for.
+    pub(crate) kept: FxHashMap<(Sym, SpecId, LabelsId), Kept>,
+}
+
+/// Pods that would give way to one of higher priority, but for PodDisruptionBudgets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// Their node, by name.
+    pub node: Sym,
+    /// Who would have to go, by `namespace/name`, most important first.
+    pub pods: Vec<Box<str>>,
+    /// The budgets in the way, by `namespace/name`, each with how many more pods it lets go.
+    pub budgets: Vec<(Box<str>, i32)>,
 }
 
 /// Binds what finds a node that exists: it is pending no more. Neither is who is expected on a node that comes up.
 pub(crate) fn bind(cluster: &mut Cluster, launching: &Launching, placing: Placing<'_>) -> Existing {
     let rows = ExpectedRows::new(cluster, placing.expected, placing.drawers);
-    let mut existing = bind_now(cluster, launching, &rows, placing.queue());
+    let mut existing = bind_now(cluster, launching, &rows, placing);
     existing.settled = rows.settle(cluster, existing.on_nodes.values().flatten());
     existing
 }
 
-fn bind_now(cluster: &mut Cluster, launching: &Launching, rows: &ExpectedRows, queue: Queue) -> Existing {
+fn bind_now(cluster: &mut Cluster, launching: &Launching, rows: &ExpectedRows, placing: Placing<'_>) -> Existing {
+    let queue = placing.queue();
     let mut existing = Existing::default();
     let has_pending = cluster.pending.iter().any(|row| row.members.iter().any(|run| !run.is_empty()));
     let must_draw = cluster.specs.iter().any(|spec| spec.reservation.affinity.is_some());
@@ -62,6 +76,9 @@ fn bind_now(cluster: &mut Cluster, launching: &Launching, rows: &ExpectedRows, q
     scheduler.leave(rows.to_leave());
     let left = scheduler.run(queue);
     for (class, _) in left {
+        if placing.names_budgets && !cluster.budgets.is_empty() {
+            existing.note_kept(&mut scheduler, cluster, &universe, class);
+        }
         if let Some(spec) = spec_of_drawer(cluster, &universe, class) {
             let mut refusals = scheduler.refusals(class);
             if refusals.len() == scheduler.reservation_refusals(class).len() {
@@ -105,6 +122,23 @@ fn spec_of_drawer(cluster: &Cluster, universe: &Universe, class: ClassId) -> Opt
 }
 
 impl Existing {
+    /// Notes who would give way to pods of a class but for PodDisruptionBudgets.
+    fn note_kept(&mut self, scheduler: &mut Scheduler<'_>, cluster: &Cluster, universe: &Universe, class: ClassId) {
+        let Some(KeptByBudgets { node, pods, budgets }) = scheduler.kept_by_budgets(class) else { return };
+        let Some(node) = cluster.nodes.get(node) else { return };
+        let text = |sym| cluster.symbols.text(sym);
+        let pods = pods.into_iter().filter_map(|at| node.pods.get(at));
+        let pods = pods.map(|pod| format!("{}/{}", text(pod.namespace), pod.name).into());
+        let budgets = budgets.into_iter().filter_map(|at| cluster.budgets.get(at));
+        let budgets =
+            budgets.map(|budget| (format!("{}/{}", text(budget.namespace), text(budget.name)).into(), budget.allowed));
+        let kept = Kept { node: node.name, pods: pods.collect(), budgets: budgets.collect() };
+        let rows = universe.class(class).into_iter().flat_map(|class| &class.rows);
+        for row in rows.filter_map(|row| cluster.row(*row)) {
+            self.kept.insert((row.namespace, row.spec, row.labels), kept.clone());
+        }
+    }
+
     /// Leaves a Reservation that pre-allocates pending, for these reasons: nothing is launched for it.
     fn leave(&mut self, id: ReservationId, mut reasons: Vec<(String, u32)>, cluster: &mut Cluster) {
         let Some(known) = cluster.reservation(id) else { return };

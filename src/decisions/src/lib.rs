@@ -55,6 +55,7 @@ pub use decision::{
 };
 pub use displaced::{Displaced, PodName};
 pub use elsewhere::{Problem, Refreshed, Replica, Solved};
+pub use existing::Kept;
 pub use joining::PlannedNode;
 pub use market::Question;
 pub use options::{ExpectedDrawers, ExpectedNodes, Options};

@@ -48,13 +48,20 @@ pub(crate) struct Placing<'o> {
     pub(crate) expected: &'o ExpectedNodes,
     pub(crate) drawers: &'o ExpectedDrawers,
     pub(crate) spares_others: bool,
+    /// Whether to find out which PodDisruptionBudgets keep those who would give way.
+    pub(crate) names_budgets: bool,
 }
 
 // === impl Options ===
 
 impl Options {
     pub(crate) fn placing(&self) -> Placing<'_> {
-        Placing { expected: &self.expected, drawers: &self.drawers, spares_others: self.spares_others }
+        Placing {
+            expected: &self.expected,
+            drawers: &self.drawers,
+            spares_others: self.spares_others,
+            names_budgets: false,
+        }
     }
 }
 

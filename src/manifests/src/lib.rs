@@ -51,6 +51,7 @@ mod scheduler_config;
 mod schema;
 mod settings;
 mod split;
+mod syntax;
 mod typed;
 mod value;
 
@@ -63,3 +64,4 @@ pub use options::{Input, MAX_OBJECT_BYTES, Options, Source, Validate};
 pub use read::{Summary, is_kustomization, read, read_from, with_places};
 pub use scheduler_config::{SchedulerConfig, read_scheduler_config};
 pub use settings::Settings;
+pub use syntax::json_in_words;

@@ -7,6 +7,8 @@ use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visit
 use serde_json::{Map, Value};
 use serde_saphyr::budget::BudgetBreach;
 
+use crate::syntax::{json_in_words, yaml_in_words};
+
 /// Bytes that an object's values may take up once aliases are expanded, per byte of its limit.
 const EXPANSION: usize = 4;
 /// Bytes that a value counts besides its text, roughly what it takes in memory beyond that.
@@ -36,7 +38,7 @@ pub(crate) fn from_json(text: &str, max_object_bytes: usize) -> Result<Value, Sy
         // The position is told apart from the message.
         let message = match message.split(" at line ").next().unwrap_or_default() {
             "recursion limit exceeded" => too_deep(MAX_DEPTH_OF_JSON),
-            message => message.to_owned(),
+            message => json_in_words(message),
         };
         let position = (error.line() > 0).then(|| (error.line() as u64, error.column() as u64));
         SyntaxError { message, position }
@@ -89,7 +91,7 @@ fn without_options(message: &str) -> String {
     }
     match float {
         Some((found, _)) => format!("found {found}, expected a finite number"),
-        None => message.split(", set DuplicateKeyPolicy").next().unwrap_or_default().to_owned(),
+        None => yaml_in_words(message.split(", set DuplicateKeyPolicy").next().unwrap_or_default()),
     }
 }
 

@@ -74,7 +74,18 @@ fn pod_error(spec: &str) -> String {
     "{\"kind\":\"Pod\",\n\"kind\":\"Pod\"}",
     "f.yaml: document 1, line 2, column 6: malformed JSON: found the key \"kind\" twice"
 )]
-#[case::cut_off_json("{\"kind\":", "f.yaml: document 1, line 1, column 8: malformed JSON: EOF while parsing a value")]
+#[case::cut_off_json(
+    "{\"kind\":",
+    "f.yaml: document 1, line 1, column 8: malformed JSON: the text ends, expected a value"
+)]
+#[case::cut_off_list(
+    "{\"kind\": [1",
+    "f.yaml: document 1, line 1, column 11: malformed JSON: the text ends within a list, expected another value or ]"
+)]
+#[case::two_keys_in_a_line(
+    "a: b\n c: d",
+    "f.yaml: document 1, line 2, column 3: malformed YAML: found a second `key: value` where one value is expected: quote a value that holds `: `, or check the indent"
+)]
 #[case::no_name(
     "apiVersion: v1\nkind: Namespace\n",
     "f.yaml: document 1 (Namespace): metadata.name: is missing, expected a name"

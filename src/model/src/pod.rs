@@ -333,6 +333,8 @@ pub struct PreAllocatable {
 /// A PodDisruptionBudget, as far as preemption looks at it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DisruptionBudget {
+    /// The name.
+    pub name: Sym,
     /// The namespace.
     pub namespace: Sym,
     /// Which pods it protects; one that selects all or none protects none, as kube-scheduler reads it.

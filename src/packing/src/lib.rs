@@ -95,6 +95,11 @@ pub fn prices(problem: &Problem, budget: Budget) -> Option<Vec<f64>> {
     Some(solution.duals.items)
 }
 
+/// What the cheapest packing of all items costs, where the problem is so small that all can be tried.
+pub fn least(problem: &Problem, budget: Budget) -> Option<f64> {
+    whole::cheapest(&Merged::new(problem).problem, budget.whole).map(|cheapest| cheapest.cost)
+}
+
 /// What no packing of all items costs less than: the bound of [`search`], without its plan. Of small problems, for which all
 /// packings can be tried, it is what the cheapest costs.
 pub fn bound(problem: &Problem, start: &[(Pattern, u32)], budget: Budget) -> f64 {

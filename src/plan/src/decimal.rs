@@ -72,12 +72,21 @@ pub(crate) fn thousands(count: impl Into<u128>) -> String {
 /// An amount of a resource for people: `191650m` is `191.65`, and bytes of more than four digits have the next unit and at
 /// most two decimals, rounded down: `15998Mi` is `15.62Gi`.
 pub(crate) fn amount(quantity: Quantity) -> String {
+    rounded_amount(quantity, |nanos, unit| nanos / unit)
+}
+
+/// The same, rounded up: whoever is to have so much has enough with it.
+pub(crate) fn amount_at_least(quantity: Quantity) -> String {
+    rounded_amount(quantity, |nanos, unit| nanos.saturating_add(unit - 1) / unit)
+}
+
+fn rounded_amount(quantity: Quantity, rounded: impl Fn(i128, i128) -> i128) -> String {
     let (exact, nanos) = (quantity.to_string(), quantity.nanos());
     let n_digits = exact.bytes().filter(u8::is_ascii_digit).count();
     // Of `units` nano-units, with at most so many decimals.
     let decimal = |units: i128, decimals: u32, suffix: &str| {
         let scale = 10_i128.pow(decimals);
-        let scaled = nanos / (units / scale).max(1);
+        let scaled = rounded(nanos, (units / scale).max(1));
         let fraction = format!("{:0width$}", scaled % scale, width = usize::try_from(decimals).unwrap_or(0));
         let fraction = fraction.trim_end_matches('0');
         let point = if fraction.is_empty() { "" } else { "." };
@@ -141,6 +150,11 @@ mod tests {
         ] {
             assert_eq!(read(exact), shown);
         }
+        let at_least = |text: &str| amount_at_least(text.parse().unwrap());
+        assert_eq!(
+            (at_least("15998Mi"), at_least("999080m"), at_least("13Gi")),
+            ("15.63Gi".into(), "999.08".into(), "13Gi".into())
+        );
         assert_eq!((read("12345678Ki"), read("12345"), read("0")), ("11.77Gi".into(), "12345".into(), "0".into()));
         assert_eq!(amount(Quantity::from_bytes_binary(123_456)), "120.56Ki");
     }

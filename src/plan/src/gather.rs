@@ -161,6 +161,11 @@ impl Gatherer {
         }
     }
 
+    /// Time spent converting so far.
+    pub(crate) fn time(&self) -> Duration {
+        self.time
+    }
+
     /// How many nodes a NodePool is to have: what is given last counts.
     fn add_replicas(&mut self, pool: &NodePool) {
         let Some(name) = &pool.metadata.name else { return };

@@ -3,15 +3,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use berth_decisions::quantities;
+use berth_decisions::{Allocation, quantities};
 use berth_manifests::nearest;
 use berth_model::{
-    Cluster, InstanceType, Money, NodePool, PodSpec, Requirement, Requirements, ResourceId, Resources, SpecId, Sym,
+    Cluster, Constraint, InstanceType, Money, NodePool, PendingRow, PodClass, PodSpec, PodTerm, Requirement,
+    Requirements, ResourceId, Resources, Selector, Sym, Universe,
 };
 use berth_provisioning::{Refusal, Solution, nearest_room};
 use berth_scheduling::reasons;
 
-use crate::pool_hints::PoolHints;
+use crate::pool_hints::{PoolHints, in_words as requirement_in_words};
 use crate::{FeatureGates, decimal};
 
 /// Hints a class gets at most, and values that a hint lists.
@@ -37,23 +38,32 @@ struct Known<'a> {
 
 /// Adds to the reasons of what has no place which labels it asks for that nothing has, and what else there is less of than
 /// it takes.
-pub(crate) fn add(solution: &mut Solution, specs: &[Option<SpecId>], cluster: &Cluster, gates: &FeatureGates) {
+pub(crate) fn add(
+    solution: &mut Solution,
+    (cluster, universe, allocation): (&Cluster, &Universe, &Allocation),
+    gates: &FeatureGates,
+) {
     let mut known = None;
     let limits = Limits::of(solution, cluster);
     let mut pools = PoolHints::new(cluster, gates);
-    for (left, spec) in solution.unschedulable.iter_mut().zip(specs) {
+    for left in &mut solution.unschedulable {
+        let class = universe.class(left.class);
         let reached: Vec<Refusal> = left.reasons.iter().filter_map(|refusal| limits.reached(&refusal.reason)).collect();
         let of_pools = left.reasons.iter().filter_map(|refusal| pools.of_reason(&refusal.reason));
         let of_pools: Vec<Refusal> = of_pools.map(|reason| Refusal { reason, count: 0 }).collect();
         left.reasons.extend(reached.into_iter().take(MOST_HINTS));
         left.reasons.extend(of_pools.into_iter().take(MOST_HINTS));
-        let spec = spec.and_then(|spec| cluster.spec(spec));
+        let spec = class.and_then(|class| cluster.spec(class.spec));
         if let Some(node) = spec.and_then(|spec| only_node(spec, cluster)) {
             // No new node is that one, so what NodePools say says nothing.
             left.reasons.retain(|refusal| reasons::said_by_pool(&refusal.reason).is_none());
             let reason = format!("only node {} may take it", cluster.symbols.text(node));
             left.reasons.push(Refusal { reason, count: 0 });
         }
+        let row = class.and_then(|class| class.rows.iter().find_map(|row| cluster.row(*row)));
+        let of_budgets = row.and_then(|row| of_budgets(cluster, allocation, row));
+        let of_affinity = class.and_then(|class| of_affinity(cluster, universe, class));
+        left.reasons.extend(of_budgets.into_iter().chain(of_affinity).map(|reason| Refusal { reason, count: 0 }));
         let Some(spec) = spec.filter(|spec| spec.refusal.is_none()) else { continue };
         let known = known.get_or_insert_with(|| Known::of(cluster, gates));
         let hints = known.hints(spec).into_iter().take(MOST_HINTS);
@@ -72,6 +82,80 @@ fn only_node(spec: &PodSpec, cluster: &Cluster) -> Option<Sym> {
 /// Hints for one pod that has no place.
 pub(crate) fn of(cluster: &Cluster, gates: &FeatureGates, spec: &PodSpec) -> Vec<String> {
     Known::of(cluster, gates).hints(spec).into_iter().take(MOST_HINTS).collect()
+}
+
+/// What required pod affinity asks for, where no pod at all is like that.
+pub(crate) fn of_affinity(cluster: &Cluster, universe: &Universe, class: &PodClass) -> Option<String> {
+    let spec = cluster.spec(class.spec)?;
+    let namespace = class.rows.iter().find_map(|row| cluster.row(*row))?.namespace;
+    let nobody_counts = |constraint: &Constraint| match constraint {
+        Constraint::Affinity { counter, .. } => {
+            !universe.classes.iter().any(|known| known.counts_in.binary_search(counter).is_ok())
+        }
+        _ => false,
+    };
+    // One pod must be what all terms ask for.
+    let is_for_nobody = !spec.affinity.is_empty() && class.required.iter().any(nobody_counts);
+    let asked = || spec.affinity.iter().map(|term| term_in_words(cluster, term, namespace)).collect::<Vec<_>>();
+    is_for_nobody.then(|| format!("podAffinity: no pod {}", asked().join(" and ")))
+}
+
+/// `in namespace shop matches app=db`.
+fn term_in_words(cluster: &Cluster, term: &PodTerm, own: Sym) -> String {
+    let text = |sym: &Sym| cluster.symbols.text(*sym).to_owned();
+    let selector = |selector: &Selector| match &selector.requirements {
+        None => "nothing".to_owned(),
+        Some(all) if all.is_empty() => "everything".to_owned(),
+        Some(all) => {
+            let words = all.iter().map(|(key, asked)| requirement_in_words(cluster, key, asked));
+            words.collect::<Vec<_>>().join(", ")
+        }
+    };
+    let mut asked = vec![selector(&term.selector)];
+    asked.extend(term.match_label_keys.iter().map(|key| format!("the pod's own {}", text(key))));
+    asked.extend(term.mismatch_label_keys.iter().map(|key| format!("another {} than the pod's own", text(key))));
+    let names: Vec<String> = term.namespaces.iter().map(text).collect();
+    let namespaces = match (&term.namespace_selector, names.as_slice()) {
+        (None, []) => format!("in namespace {}", text(&own)),
+        (None, [one]) => format!("in namespace {one}"),
+        (None, several) => format!("in namespaces {}", several.join(", ")),
+        (Some(by_label), _) if by_label.requirements.as_ref().is_some_and(Requirements::is_empty) => {
+            "in any namespace".to_owned()
+        }
+        (Some(by_label), []) => format!("in namespaces with {}", selector(by_label)),
+        (Some(by_label), several) => {
+            format!("in namespaces {} and those with {}", several.join(", "), selector(by_label))
+        }
+    };
+    format!("{namespaces} matches {}", asked.join(", "))
+}
+
+/// Who would give way to pods of a row but for PodDisruptionBudgets, in words.
+pub(crate) fn of_budgets(cluster: &Cluster, allocation: &Allocation, row: &PendingRow) -> Option<String> {
+    let kept = allocation.kept_by_budgets(row)?;
+    let pods = some_of(&kept.pods);
+    let node = cluster.symbols.text(kept.node);
+    Some(match kept.budgets.as_slice() {
+        [(budget, allowed)] => {
+            let evictions =
+                if *allowed == 1 { "1 eviction".to_owned() } else { format!("{} evictions", (*allowed).max(0)) };
+            format!("on node {node} {pods} would give way, but PodDisruptionBudget {budget} allows {evictions} now")
+        }
+        several => {
+            let budgets: Vec<&str> = several.iter().map(|(budget, _)| &**budget).collect();
+            format!("on node {node} {pods} would give way, but for PodDisruptionBudgets {}", budgets.join(" and "))
+        }
+    })
+}
+
+/// `default/a, default/b and 2 more`.
+pub(crate) fn some_of(names: &[Box<str>]) -> String {
+    let listed: Vec<&str> = names.iter().take(MOST_HINTS).map(|name| &**name).collect();
+    let rest = match names.len().saturating_sub(MOST_HINTS) {
+        0 => String::new(),
+        rest => format!(" and {rest} more"),
+    };
+    format!("{}{rest}", listed.join(", "))
 }
 
 /// What NodePools may hold and what they hold once the plan is carried out, in words, by the reason that a limit gives.
@@ -167,6 +251,11 @@ impl<'a> Known<'a> {
             return hints;
         }
         hints.extend(self.hint_of_size(spec));
+        let spread = spec.spread.iter().filter(|constraint| constraint.is_required);
+        let spread = spread.filter_map(|constraint| self.hint_of_key(constraint.key));
+        hints.extend(spread.map(|hint| format!("topologySpreadConstraints: {hint}")));
+        let affinity = spec.affinity.iter().filter_map(|term| self.hint_of_key(term.key));
+        hints.extend(affinity.map(|hint| format!("podAffinity: {hint}")));
         hints.extend(spec.node_selector.iter().filter_map(|(key, asked)| self.hint(key, asked)));
         hints.extend(self.hints_of_any(&spec.required_terms));
         for places in spec.volumes.places() {
@@ -218,16 +307,26 @@ impl<'a> Known<'a> {
         terms.iter().map(of_term).collect::<Option<BTreeSet<String>>>().unwrap_or_default()
     }
 
-    fn hint(&self, key: Sym, asked: &Requirement) -> Option<String> {
-        let (key, symbols) = (self.cluster.symbols.text(key), &self.cluster.symbols);
-        if asked.allows_absent() || self.open.contains(key) {
+    // A label that nothing has or may have.
+    fn hint_of_key(&self, key: Sym) -> Option<String> {
+        let key = self.cluster.symbols.text(key);
+        if self.open.contains(key) || self.values.contains_key(key) {
             return None;
         }
-        let Some(values) = self.values.get(key) else {
-            let near = nearest(key, self.values.keys().chain(&self.open).copied());
-            let instead = near.map_or_else(|| giver(key).to_owned(), |near| format!("did you mean {near}?"));
-            return Some(format!("{NOTHING} the label {key}: {instead}"));
-        };
+        let near = nearest(key, self.values.keys().chain(&self.open).copied());
+        let instead = near.map_or_else(|| giver(key).to_owned(), |near| format!("did you mean {near}?"));
+        Some(format!("{NOTHING} the label {key}: {instead}"))
+    }
+
+    fn hint(&self, key: Sym, asked: &Requirement) -> Option<String> {
+        if asked.allows_absent() {
+            return None;
+        }
+        if let Some(hint) = self.hint_of_key(key) {
+            return Some(hint);
+        }
+        let (key, symbols) = (self.cluster.symbols.text(key), &self.cluster.symbols);
+        let values = self.values.get(key).filter(|_| !self.open.contains(key))?;
         let has_any = values.iter().filter_map(|value| symbols.get(value)).any(|value| asked.has(value, symbols));
         if has_any {
             return None;

@@ -56,6 +56,7 @@ impl Options {
             node_cost: self.node_cost,
             effort: self.effort,
             bound: self.bound,
+            proves: true,
             max_shares: self.max_shares.clone(),
             what_restrictions_cost: self.what_restrictions_cost,
             gpu_types_for_any_pod: self.gpu_types_for_any_pod,

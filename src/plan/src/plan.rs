@@ -21,9 +21,11 @@ use crate::terminal::{Paper, Terminal};
 use crate::{FeatureGates, Options, PlanError, Summary, hints, html, json, table};
 use berth_decisions::Allocation;
 
-/// How long the parts of a plan took; reading and parsing are in none.
+/// How long the parts of a plan took.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Timings {
+    /// Reading and parsing files, the catalogue's included; what was read of a cluster before is not in it.
+    pub read: Duration,
     /// From objects to the cluster.
     pub convert: Duration,
     /// From the cluster to the finished plan, classes and topology included.
@@ -73,7 +75,11 @@ pub fn plan_change(
     catalogue: Option<&Path>,
     options: &Options,
 ) -> Result<Plan, PlanError> {
-    let mut plan = plan_with_catalogue(inputs, changes, read_catalogue(catalogue)?, options)?;
+    let start = Instant::now();
+    let offers = read_catalogue(catalogue)?;
+    let of_catalogue = start.elapsed();
+    let mut plan = plan_with_catalogue(inputs, changes, offers, options)?;
+    plan.timings.read += of_catalogue;
     plan.provenance = Provenance::of(inputs, changes, catalogue);
     if catalogue.is_none() {
         let note = "no instance catalogue given: planning with the fake provider's (see `berth catalog`)";
@@ -97,6 +103,7 @@ fn plan_with_catalogue(
     options: &Options,
 ) -> Result<Plan, PlanError> {
     let (options, time) = &options.at_a_time();
+    let start = Instant::now();
     let mut gatherer = Gatherer::new(options);
     if !changes.is_empty() {
         gatherer.expect_change(options);
@@ -116,7 +123,11 @@ fn plan_with_catalogue(
         });
         gatherer.note(read)?;
     }
-    Plan::new(gatherer.finish()?, options, *time)
+    // Objects are converted while others are read.
+    let read = start.elapsed().saturating_sub(gatherer.time());
+    let mut plan = Plan::new(gatherer.finish()?, options, *time)?;
+    plan.timings.read = read;
+    Ok(plan)
 }
 
 /// Plans objects in memory, with a catalogue in the file's format or else the fake provider's; the answer is that of
@@ -193,10 +204,8 @@ impl Plan {
         let missing = std::mem::take(&mut replicas.missing);
         let (universe, mut solution, allocation) = berth_decisions::solve(&mut cluster, &solving);
         replicas.join(&mut cluster, &mut solution, options.node_cost);
-        let timings = Timings { convert: time, solve: start.elapsed() };
-        let specs: Vec<_> =
-            solution.unschedulable.iter().map(|left| universe.class(left.class).map(|class| class.spec)).collect();
-        hints::add(&mut solution, &specs, &cluster, &options.gates);
+        let timings = Timings { convert: time, solve: start.elapsed(), ..Timings::default() };
+        hints::add(&mut solution, (&cluster, &universe, &allocation), &options.gates);
         // Whoever changes an object gives it twice.
         let known = before.as_ref().map(|before| before.warnings.clone());
         let is_told = |warning: &String| {

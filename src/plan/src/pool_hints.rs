@@ -72,7 +72,7 @@ fn has_types(cluster: &Cluster, pool: &NodePool, asked: &[(Sym, &Requirement)]) 
 }
 
 /// As a person writes it: `kubernetes.io/arch=arm64`, `topology.kubernetes.io/zone in (a, b)`, `cpu Gte 4`.
-fn in_words(cluster: &Cluster, key: Sym, requirement: &Requirement) -> String {
+pub(crate) fn in_words(cluster: &Cluster, key: Sym, requirement: &Requirement) -> String {
     let (key, text) = (cluster.symbols.text(key), |value: &Sym| cluster.symbols.text(*value).to_owned());
     let parts = requirement.to_operators().into_iter().map(|(operator, bounds, values)| {
         let values: Vec<String> = bounds.into_iter().chain(values.iter().map(text)).collect();

@@ -9,7 +9,7 @@ use serde::Serialize;
 const LISTED: usize = 4;
 
 /// The version of Berth, the catalogue and the inputs of a plan, as they were given.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Provenance {
     version: &'static str,
     catalogue: String,

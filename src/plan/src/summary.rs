@@ -31,6 +31,9 @@ pub struct Summary {
     pub lower_bound: Option<Money>,
     /// Why the search for cheaper nodes than first fit's stopped; `None` where nothing was searched for.
     pub search: Option<StopReason>,
+    /// Whether everything has a place, and it is proved that to put the same on new nodes costs no less; without a proof it may
+    /// be so, too.
+    pub is_optimal: bool,
     /// Free instances of all capacity reservations before the plan.
     pub slots_total: u64,
     /// How many of them the plan uses.
@@ -65,6 +68,10 @@ impl Summary {
         summary.lower_bound = plan.solution.bound.as_ref().map(|bound| bound.cost);
         summary.search = plan.solution.search;
         summary.node_cost = plan.node_cost.times(summary.node_claims);
+        let least = plan.solution.bound.as_ref().map(|bound| bound.cost).max(plan.solution.least);
+        let has_all = summary.unschedulable + summary.unschedulable_reservations == 0;
+        summary.is_optimal =
+            has_all && least.is_some_and(|least| is_optimal(summary.hourly_cost + summary.node_cost, least));
         for (slots, used) in plan.reservations() {
             summary.slots_total += u64::from(slots.free);
             summary.slots_used += u64::from(used);
@@ -85,8 +92,11 @@ impl Summary {
 const LEAST_GAP: i128 = 2_000_000;
 
 fn nearness(cost: Money, bound: Money) -> Option<String> {
-    let is_optimal = (cost - bound).pico() < LEAST_GAP;
-    gap(cost, bound).map(|gap| if is_optimal { "optimal".to_owned() } else { format!("within {gap}") })
+    gap(cost, bound).map(|gap| if is_optimal(cost, bound) { "optimal".to_owned() } else { format!("within {gap}") })
+}
+
+fn is_optimal(cost: Money, bound: Money) -> bool {
+    (cost - bound).pico() < LEAST_GAP
 }
 
 fn gap(cost: Money, bound: Money) -> Option<String> {

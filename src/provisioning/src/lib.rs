@@ -84,6 +84,9 @@ pub use solution::{Bound, Came, Claims, NodePlan, Refusal, Solution, Unschedulab
 pub use taken::Taken;
 pub use trials::{NewNodes, Trials};
 
+/// Pods of a plan above which it is not asked whether all plans can be tried.
+const MOST_PROVED: u64 = 1_000;
+
 /// Plans a cluster: which pods and Reservations go where, and which nodes are launched for them.
 pub fn solve(cluster: &mut Cluster, options: &Options) -> (Universe, Solution) {
     let launching = Launching::new(cluster);
@@ -105,7 +108,9 @@ pub fn solve_giving_back(
 ) -> (Universe, Solution) {
     let universe = Universe::new(cluster);
     let mut planner = planner::Planner::of(cluster, &universe, options, launching);
-    let fresh = options.bound.then(|| planner.ledger.state.mark());
+    let n_pending: u64 = universe.classes.iter().map(|class| u64::from(class.count)).sum();
+    let may_be_whole = options.proves && options.effort != Effort::Low && n_pending <= MOST_PROVED;
+    let fresh = (options.bound || may_be_whole).then(|| planner.ledger.state.mark());
     let search = planner.pack_best(options.effort);
     let made = restriction_costs::Made::of(planner.world());
     let mut solution = planner.solution();
@@ -116,7 +121,12 @@ pub fn solve_giving_back(
         }
     }
     solution.search = search;
-    solution.bound = fresh.map(|fresh| planner.bound(fresh));
+    match fresh {
+        Some(fresh) if options.bound => solution.bound = Some(planner.bound(fresh)),
+        // What was tried keeps to more than a plan has to.
+        Some(fresh) if search == Some(StopReason::Solved) => solution.least = planner.least(fresh),
+        _ => {}
+    }
     solution.restrictions = restriction_costs::restricted(cluster, &universe, options, &made);
     (universe, solution)
 }

@@ -18,6 +18,7 @@ pub enum Effort {
 
 /// Options of a solve.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent questions")]
 pub struct Options {
     /// Dollars an hour that every new node costs beyond its price, as for licences or daemons.
     pub node_cost: Money,
@@ -25,6 +26,8 @@ pub struct Options {
     pub effort: Effort,
     /// Whether to prove what any plan costs at least.
     pub bound: bool,
+    /// Whether to prove of a plan that is so small that all can be tried whether it is the cheapest.
+    pub proves: bool,
     /// How much of the plan may be in one zone, of one instance type or of one capacity type.
     pub max_shares: Vec<MaxShare>,
     /// Whether to say what each restriction costs, which takes a plan for each.

@@ -1,9 +1,9 @@
 //! A solve: what it reads, what it changes, and what it keeps.
 
-use berth_model::{Cluster, Mark, Resources, Universe};
+use berth_model::{Cluster, Mark, Money, Resources, Universe};
 use berth_packing::StopReason;
 
-use crate::bound::bound;
+use crate::bound::{bound, least};
 use crate::caches::Caches;
 use crate::given_back::fill_given_back;
 use crate::launchable::Launching;
@@ -61,5 +61,11 @@ impl<'a> Planner<'a> {
     /// See [`bound`].
     pub(crate) fn bound(&mut self, fresh: Mark) -> Bound {
         bound(&self.tables, &mut self.ledger, &mut self.caches.domains, fresh)
+    }
+
+    /// What any plan costs at least that places what this one has placed since `fresh`, which is taken back; `None` where not all
+    /// ways can be tried.
+    pub(crate) fn least(&mut self, fresh: Mark) -> Option<Money> {
+        least(&self.tables, &mut self.ledger, &mut self.caches.domains, fresh)
     }
 }

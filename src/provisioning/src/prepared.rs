@@ -4,7 +4,7 @@ use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 
 use berth_model::{ColumnId, PodSpec, PoolId, Requirement, Requirements, ResourceId, Resources, Sym};
-use berth_scheduling::{Admission, Demand, admit, admits_node, daemon_refusals};
+use berth_scheduling::{Admission, Demand, admit, admits_node, columns_kept_by_volumes, daemon_refusals};
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 
@@ -22,6 +22,8 @@ pub(crate) struct Prepared<'a> {
     pub(crate) admissions: Vec<Option<Admission>>,
     /// See [`daemon_refusals`]; by NodePool, once they are asked for.
     refusals: OnceCell<Vec<Vec<(String, FixedBitSet)>>>,
+    /// See [`columns_kept_by_volumes`]; by NodePool, once they are asked for.
+    kept_by_volumes: OnceCell<Vec<FixedBitSet>>,
     nodes: OnceCell<Rc<[usize]>>,
     /// By topology key and value, where it has been asked for the nodes there.
     nodes_at: RefCell<FxHashMap<Sym, NodesByValue>>,
@@ -61,6 +63,7 @@ impl<'a> Prepared<'a> {
                 asked: spec.requests.iter().collect(),
                 admissions,
                 refusals: OnceCell::new(),
+                kept_by_volumes: OnceCell::new(),
                 nodes: OnceCell::new(),
                 nodes_at: RefCell::default(),
                 narrowed: RefCell::default(),
@@ -76,6 +79,15 @@ impl<'a> Prepared<'a> {
         });
         let mut of_pool = refusals.get(pool.index())?.iter();
         of_pool.find(|(_, columns)| columns.contains(column.index())).map(|(why, _)| &**why)
+    }
+
+    /// Whether its volumes alone keep it off new nodes of a column, whatever pods of DaemonSets do.
+    pub(crate) fn is_kept_by_volumes(&self, tables: &Tables<'a>, pool: PoolId, column: ColumnId) -> bool {
+        let kept = self.kept_by_volumes.get_or_init(|| {
+            let pools = tables.cluster.node_pools.iter().zip(&*tables.columns);
+            pools.map(|(pool, table)| columns_kept_by_volumes(tables.cluster, pool, table, &self.demand)).collect()
+        });
+        kept.get(pool.index()).is_some_and(|columns| columns.contains(column.index()))
     }
 
     /// What a pool admits of it, whatever its domains.

@@ -150,8 +150,8 @@ impl World<'_> {
 
     fn obstacle(self, prepared: &Prepared<'_>, pool: PoolId, at: ColumnId) -> (u8, String) {
         self.obstacle_alone(prepared, pool, at).unwrap_or_else(|| match prepared.demand.keyed.first() {
-            Some((_, constraints)) => (4, reasons::topology(constraints).to_owned()),
-            None => (4, reasons::MIN_VALUES.to_owned()),
+            Some((_, constraints)) => (5, reasons::topology(constraints).to_owned()),
+            None => (5, reasons::MIN_VALUES.to_owned()),
         })
     }
 
@@ -172,19 +172,22 @@ impl World<'_> {
         let column = table.column(at);
         let admits = prepared.admissions.get(pool.index()).and_then(Option::as_ref);
         if !admits.is_some_and(|admission| admission.columns.contains(at.index())) {
-            let of_daemon = prepared.daemon_refusal(self.tables, pool, at);
-            let (how_far, why) = of_daemon.map_or((0, reasons::AFFINITY_OF_TYPES), |reason| (1, reason));
+            let (how_far, why) = match prepared.daemon_refusal(self.tables, pool, at) {
+                Some(reason) => (2, reason),
+                None if prepared.is_kept_by_volumes(self.tables, pool, at) => (1, reasons::VOLUMES_OF_TYPES),
+                None => (0, reasons::AFFINITY_OF_TYPES),
+            };
             return Some((how_far, why.to_owned()));
         }
         if waived != Some(Waived::Requests)
             && let Some(reason) =
                 Insufficient::first_of(&prepared.asked, &column.room).in_words(self.tables.cluster).into_iter().next()
         {
-            return Some((1, reason));
+            return Some((2, reason));
         }
         if self.tables.accelerators.kept_from(prepared.demand.class, pool).is_some_and(|kept| kept.contains(at.index()))
         {
-            return Some((2, "GPU types are for pods that ask for GPUs (--gpu-types-for-any-pod)".to_owned()));
+            return Some((3, "GPU types are for pods that ask for GPUs (--gpu-types-for-any-pod)".to_owned()));
         }
         if let Some(slot) = column.slots
             && self.ledger.state.free_slots(slot) == 0
@@ -195,22 +198,22 @@ impl World<'_> {
                 .slots
                 .get(slot.index())
                 .map_or("", |slots| self.tables.cluster.symbols.text(slots.id));
-            return Some((2, reasons::exhausted(id, table.is_reserved(at))));
+            return Some((3, reasons::exhausted(id, table.is_reserved(at))));
         }
         if waived != Some(Waived::Limits)
             && let Some(limit) = self.exceeded_limit(pool, at)
         {
-            return Some((3, reasons::limit(&limit)));
+            return Some((4, reasons::limit(&limit)));
         }
         if let Some(reason) = self.exceeded_share(prepared.demand.class, pool, at) {
-            return Some((3, reason));
+            return Some((4, reason));
         }
         if prepared.spec.volumes.exclusive_claims.iter().any(|&claim| self.ledger.state.is_claim_used(claim)) {
-            return Some((4, reasons::EXCLUSIVE_CLAIM.to_owned()));
+            return Some((5, reasons::EXCLUSIVE_CLAIM.to_owned()));
         }
         let first = |counter: CounterId| self.ledger.state.total(counter) == 0;
         if host_allowance(&HostCounts::default(), &prepared.demand.host, first) == 0 {
-            return Some((4, reasons::topology(&prepared.demand.host).to_owned()));
+            return Some((5, reasons::topology(&prepared.demand.host).to_owned()));
         }
         None
     }

@@ -29,7 +29,7 @@ impl Figures {
     }
 
     fn without(cluster: &Cluster, universe: &Universe, options: &Options) -> Self {
-        let options = Options { bound: false, what_restrictions_cost: false, ..options.clone() };
+        let options = Options { bound: false, proves: false, what_restrictions_cost: false, ..options.clone() };
         let mut planner = Planner::new(cluster, universe, &options);
         planner.pack_best(options.effort);
         Figures::of(planner.world())

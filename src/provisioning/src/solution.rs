@@ -24,6 +24,8 @@ pub struct Solution {
     pub search: Option<StopReason>,
     /// What every plan costs at least, if that was asked for.
     pub bound: Option<Bound>,
+    /// What every plan costs at least, of plans so small that all were tried, if it was to be proved that this one is the cheapest.
+    pub least: Option<Money>,
     /// What the plan was restricted by: shares, and all else with what it costs if that was asked for.
     pub restrictions: Vec<Restricted>,
 }

@@ -128,6 +128,26 @@ fn with_label<'a>(
     Some(Cow::Owned(columns))
 }
 
+/// The columns of a NodePool from which its volumes alone keep a demand.
+pub fn columns_kept_by_volumes(
+    cluster: &Cluster,
+    pool: &NodePool,
+    table: &ColumnTable,
+    demand: &Demand,
+) -> FixedBitSet {
+    let mut columns = FixedBitSet::with_capacity(table.columns.len());
+    let has_places = cluster.spec(demand.spec).is_some_and(|spec| spec.volumes.places().next().is_some());
+    if has_places {
+        for admission in admit_terms(table, &demand.terms, &cluster.symbols) {
+            columns.union_with(&admission.columns);
+        }
+        for admission in admit_without_daemons(cluster, pool, table, demand) {
+            columns.difference_with(&admission.columns);
+        }
+    }
+    columns
+}
+
 /// The columns that pods of DaemonSets keep a demand off where nothing else does, each set with why; of several the first is the
 /// reason.
 pub fn daemon_refusals(

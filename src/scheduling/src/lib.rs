@@ -41,13 +41,14 @@ pub mod topology;
 pub mod units;
 
 pub use admission::{
-    Admission, Passage, admit, admits_node, daemon_refusals, filter_admits_node, filter_passages, launch_passages,
+    Admission, Passage, admit, admits_node, columns_kept_by_volumes, daemon_refusals, filter_admits_node,
+    filter_passages, launch_passages,
 };
 pub use demand::{Apart, Demand, demands};
 pub use node_fit::NodeFit;
 pub use node_tables::NodeTables;
 pub use node_terms::node_label;
 pub use scheduler::{
-    Assessment, Bindings, Counted, EmptyHost, Eviction, Expected, Launchable, Paused, Placement, Queue, Scheduler,
-    Step, Trial, Verdict, came, expect_replacements,
+    Assessment, Bindings, Counted, EmptyHost, Eviction, Expected, KeptByBudgets, Launchable, Paused, Placement, Queue,
+    Scheduler, Step, Trial, Verdict, came, expect_replacements,
 };

@@ -15,8 +15,10 @@ pub const EXCLUSIVE_CLAIM: &str =
 pub const VOLUME_COUNT: &str = "node(s) exceed max volume count";
 /// NodeAffinity, of a node.
 pub const AFFINITY: &str = "node(s) didn't match Pod's node affinity/selector";
-/// NodeAffinity and volume topology, of instance types.
+/// NodeAffinity, of instance types.
 pub const AFFINITY_OF_TYPES: &str = "didn't match Pod's node affinity/selector";
+/// Volume topology, of instance types.
+pub const VOLUMES_OF_TYPES: &str = "didn't match where Pod's volumes can be";
 /// A NodePool's minValues, of instance types.
 pub const MIN_VALUES: &str = "minValues requirement is not met";
 /// Of a NodePool that nothing can be launched from, whoever asks.

@@ -31,7 +31,7 @@ pub use kube::Client;
 pub use load::Simulation;
 pub use outcome::{Cost, Nodes, Outcome, Pods, ReservationUse, Sample, Unplaced, WaitRow};
 pub use record::{RecordOptions, Recorded, record};
-pub use report::Report;
+pub use report::{Provenance, Report};
 pub use trace::{GenerateOptions, LEAST_SERVICE_PODS, OpenbOptions, OpenbSummary, generate, open, openb};
 pub use vary::{Variation, run_all, variants};
 pub use world::Onlooker;

@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use berth_simulate::{Outcome, Report, Simulation, Variation, run_all, variants};
+use berth_simulate::{Outcome, Provenance, Report, Simulation, Variation, run_all, variants};
 
 /// A folder of this process for a test; it goes with the value.
 struct Folder(PathBuf);
@@ -190,6 +190,29 @@ fn slots_are_paid_for_used_or_not_and_other_nodes_while_they_run() {
     assert_eq!(outcome.pods.waited[0].pods, 3);
     assert!(outcome.pods.waited[0].median >= 45.0, "{:?}", outcome.pods);
     assert_eq!(outcome.pods.waited[1].reason, "a new node");
+}
+
+#[test]
+fn a_report_says_what_it_was_made_of_and_says_it_again_when_it_is_shown_again() {
+    let folder = Folder::new("made-of");
+    let simulation = read(&folder, &scenario("reserved, on-demand", 2, ""));
+    let provenance = Provenance::of("scenario.yaml", &simulation);
+    let made = (provenance.version.as_str(), provenance.catalogue.as_str(), provenance.inputs.as_slice());
+    assert_eq!(made, (env!("CARGO_PKG_VERSION"), "catalogue.yaml", &["scenario.yaml".to_owned()][..]));
+    let report = Report::new("scenario.yaml", vec![simulation.run().unwrap()]).made_of(Some(provenance));
+    let written = |report: &Report| {
+        let [mut json, mut table, mut page] = [const { Vec::new() }; 3];
+        report.write_json(&mut json).unwrap();
+        report.write_tables(&mut table).unwrap();
+        report.write_html(&mut page).unwrap();
+        [json, table, page].map(|text| String::from_utf8(text).unwrap())
+    };
+    let [json, table, page] = written(&report);
+    assert!(table.ends_with(concat!("Made by:    berth ", env!("CARGO_PKG_VERSION"), "\n")), "{table}");
+    assert!(table.contains("\nMADE OF\nInputs:     scenario.yaml\nCatalogue:  catalogue.yaml\n"), "{table}");
+    assert!(page.contains("<p class=\"note\">Catalogue: catalogue.yaml</p>"), "{page}");
+    let again = Report::read(&folder.write("report.json", &json)).unwrap().unwrap();
+    assert_eq!(written(&again), [json, table, page]);
 }
 
 #[test]

@@ -72,6 +72,10 @@ pub(crate) struct Summary {
     pub(crate) _bound_relaxes: Option<Vec<String>>,
     #[serde(default, rename = "searchStopped")]
     pub(crate) _search_stopped: Option<String>,
+    #[serde(rename = "optimal", default)]
+    pub(crate) _optimal: bool,
+    #[serde(rename = "readSeconds", default)]
+    pub(crate) _read_seconds: Option<f64>,
     #[serde(rename = "solveSeconds")]
     pub(crate) _solve_seconds: Option<f64>,
     pub(crate) reserved_slots: SlotCount,

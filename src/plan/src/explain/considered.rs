@@ -8,6 +8,7 @@ use berth_model::{
     Toleration, TolerationOperator, Universe, Volumes,
 };
 use berth_provisioning::{Considered, Options, consider, launchable};
+use berth_quantity::Quantity;
 use berth_scheduling::reasons::NO_TYPE;
 use berth_scheduling::{Scheduler, Verdict};
 
@@ -168,11 +169,10 @@ fn pool_name(cluster: &Cluster, pool: usize) -> &str {
 /// By how much the requests would have to shrink, or the limits of a NodePool to grow, for a new node of it.
 fn changes_of(cluster: &Cluster, pool: &Considered) -> Vec<Change> {
     let name = pool_name(cluster, pool.node_pool);
-    let named = |id: ResourceId, amount: i64| {
+    let named = |id: ResourceId, amount: i64, in_words: fn(Quantity) -> String| {
         let mut resources = Resources::new();
         resources.set(id, amount);
-        let named =
-            quantities(cluster, &resources).into_iter().next().map(|(name, amount)| (name, decimal::amount(amount)));
+        let named = quantities(cluster, &resources).into_iter().next().map(|(name, amount)| (name, in_words(amount)));
         // An amount of zero is none.
         let unnamed =
             || (cluster.resource_names.name(id).map_or("", |name| cluster.symbols.text(name)), "0".to_owned());
@@ -181,14 +181,15 @@ fn changes_of(cluster: &Cluster, pool: &Considered) -> Vec<Change> {
     let smaller = pool.smaller.as_ref().map(|smaller| {
         let of_type = cluster.instance_types.get(smaller.instance_type as usize);
         let of_type = of_type.map_or("", |known| cluster.symbols.text(known.name));
-        let amounts = smaller.at_most.iter().map(|&(id, amount)| named(id, amount)).collect();
+        let amounts = smaller.at_most.iter().map(|&(id, amount)| named(id, amount, decimal::amount)).collect();
         let what = format!("it requested {} ({of_type} of NodePool {name} is nearest)", at_most(amounts));
         Change { what, nodes: Vec::new(), offerings: smaller.offerings }
     });
     let raised = pool.raised.as_ref().map(|raised| {
         let limits = raised.limits.iter().map(|&(id, limit, needed)| match id {
             Some(id) => {
-                let ((resource, needed), (_, limit)) = (named(id, needed), named(id, limit));
+                let (resource, needed) = named(id, needed, decimal::amount_at_least);
+                let (_, limit) = named(id, limit, decimal::amount);
                 format!("limits.{resource} of NodePool {name} were {needed} (it is {limit})")
             }
             None => format!("limits.nodes of NodePool {name} were {needed} (it is {limit})"),
@@ -275,7 +276,8 @@ fn nearest(cluster: &Cluster, spec: &PodSpec, nodes: &[usize]) -> Option<String>
     let nearest = nodes.iter().filter_map(|&node| Some((lacks(node)?, node)));
     let ((_, lacks), node) = nearest.min_by_key(|((share, _), node)| (*share, *node))?;
     let amounts = quantities(cluster, &lacks);
-    let amounts: Vec<String> = amounts.iter().map(|(name, amount)| format!("{amount} less {name}")).collect();
+    let amounts: Vec<String> =
+        amounts.iter().map(|(name, lack)| format!("{} less {name}", decimal::amount_at_least(*lack))).collect();
     Some(format!("it requested {} (node {} is nearest)", amounts.join(" and "), name_of(cluster, node)))
 }
 

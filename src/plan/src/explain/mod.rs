@@ -13,6 +13,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
+use crate::provenance::Provenance;
 use crate::terminal::{Paper, Terminal};
 use crate::{Options, Plan};
 
@@ -40,6 +41,10 @@ pub enum ExplainError {
 pub struct Explanation {
     api_version: &'static str,
     kind: &'static str,
+    /// The time of the plan.
+    time: String,
+    /// What the plan was made of and with.
+    provenance: Provenance,
     /// `Pod default/web-0`.
     object: String,
     /// Whether it has a place, or is one.
@@ -174,8 +179,14 @@ impl Plan {
     /// # Errors
     /// There is no such object.
     pub fn explain(self, object: &ObjectRef, options: &Options) -> Result<Explanation, ExplainError> {
-        let solving = berth_provisioning::Options { bound: false, what_restrictions_cost: false, ..options.solving() };
-        match object.kind {
+        let solving = berth_provisioning::Options {
+            bound: false,
+            proves: false,
+            what_restrictions_cost: false,
+            ..options.solving()
+        };
+        let (time, provenance) = (self.now.to_string(), self.provenance.clone());
+        let story = match object.kind {
             Kind::Pod => subject::pod(self, &solving, object),
             Kind::Workload => {
                 let pod = workload::first_pod(&self, object)?;
@@ -183,6 +194,7 @@ impl Plan {
             }
             Kind::Reservation => subject::reservation(self, &solving, object),
             Kind::Node => node::explain(self, object),
-        }
+        };
+        Ok(Explanation { time, provenance, ..story? })
     }
 }

@@ -1,13 +1,14 @@
 //! A pod or a Reservation: found in the outcome of the plan, taken out of it, and held against everything.
 
 use berth_model::{
-    Assigned, BoundPod, Cluster, Holding, MemberKind, NodeRoom, PendingRow, Phase, PodStage, Reservation, ReservationId,
+    Assigned, BoundPod, Cluster, Holding, MemberKind, NodeRoom, PendingRow, Phase, PodClass, PodStage, Reservation,
+    ReservationId, Universe,
 };
 use berth_provisioning::Options;
 
 use super::considered::{Subject, consider_all};
 use super::matched::{held, say};
-use super::{ExplainError, Explanation, ObjectRef};
+use super::{Change, ExplainError, Explanation, ObjectRef};
 use crate::outcome::Outcome;
 use crate::{FeatureGates, Plan, decimal, hints};
 use berth_decisions::{Allocation, Assignment, quantities};
@@ -41,6 +42,11 @@ pub(super) fn pod(mut plan: Plan, options: &Options, object: &ObjectRef) -> Resu
     let (row, _) = found.ok_or_else(|| missing(&plan, object))?;
     let subject = Subject { kind: row.kind, namespace: row.namespace, spec: row.spec, labels: row.labels };
     "is unschedulable".clone_into(&mut story.outcome);
+    let budgets = (hints::of_budgets(&plan.cluster, &plan.allocation, row), let_go(&plan, row));
+    if let (Some(hint), Some(change)) = budgets {
+        story.add("Note", hint);
+        story.changes.push(change);
+    }
     tell(&mut plan.cluster, &plan.gates, &outcome, options, &subject, &mut story);
     Ok(story)
 }
@@ -73,6 +79,16 @@ pub(super) fn reservation(mut plan: Plan, options: &Options, object: &ObjectRef)
         tell(&mut plan.cluster, &plan.gates, &outcome, options, &subject, &mut story);
     }
     Ok(story)
+}
+
+/// What PodDisruptionBudgets would have to let go, for others to give way.
+fn let_go(plan: &Plan, row: &PendingRow) -> Option<Change> {
+    let kept = plan.allocation.kept_by_budgets(row)?;
+    let budgets: Vec<&str> = kept.budgets.iter().map(|(budget, _)| &**budget).collect();
+    let s = if budgets.len() == 1 { "" } else { "s" };
+    let what = format!("PodDisruptionBudget{s} {} let {} go", budgets.join(" and "), hints::some_of(&kept.pods));
+    let node = plan.cluster.symbols.text(kept.node).to_owned();
+    Some(Change { what, nodes: vec![node], offerings: 0 })
 }
 
 /// What a Reservation reserves, and what is left of it.
@@ -140,6 +156,15 @@ fn tell(
     }
     if !story.has_place && spec.refusal.is_none() {
         for hint in hints::of(cluster, gates, &spec) {
+            story.add("Note", hint);
+        }
+        let universe = Universe::new(cluster);
+        let is_its = |row: &PendingRow| {
+            (row.namespace, row.spec, row.labels) == (subject.namespace, subject.spec, subject.labels)
+        };
+        let has_row = |class: &&PodClass| class.rows.iter().any(|row| cluster.row(*row).is_some_and(is_its));
+        let class = universe.classes.iter().find(has_row);
+        if let Some(hint) = class.and_then(|class| hints::of_affinity(cluster, &universe, class)) {
             story.add("Note", hint);
         }
     }

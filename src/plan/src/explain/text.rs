@@ -63,6 +63,10 @@ pub(super) fn write<W: Write>(story: &Explanation, is_wide: bool, mut writer: W)
         };
         format!("{}{others}: {}", refused.object, refused.reasons.join(", "))
     })?;
+    writeln!(writer, "\nMade of")?;
+    for (name, value) in [("Time", story.time.clone())].into_iter().chain(story.provenance.lines()) {
+        writeln!(writer, "  {:11} {value}", format!("{name}:"))?;
+    }
     writer.flush()
 }
 

@@ -43,7 +43,7 @@ pub(super) fn write<W: Write>(summary: &Summary, relaxed: &[&str], preempted: u6
 
 /// Why the search for the plan ended.
 pub(super) fn write_search<W: Write>(summary: &Summary, writer: &mut W) -> io::Result<()> {
-    let Some(stopped) = summary.search.and_then(search_stopped) else { return Ok(()) };
+    let Some(stopped) = search_stopped(summary) else { return Ok(()) };
     writeln!(writer, "<div><dt>Search</dt><dd><small>{}</small></dd></div>", Escaped(stopped))
 }
 
@@ -157,12 +157,14 @@ mod tests {
     fn a_page_says_why_the_search_stopped() {
         let page = |search| {
             let mut out = Vec::new();
-            write_search(&Summary { search, ..Summary::default() }, &mut out).unwrap();
+            let is_optimal = search == Some(berth_provisioning::StopReason::Solved);
+            write_search(&Summary { search, is_optimal, ..Summary::default() }, &mut out).unwrap();
             String::from_utf8(out).unwrap()
         };
         assert_eq!(page(None), "");
         let solved = page(Some(berth_provisioning::StopReason::Solved));
-        assert!(solved.contains("<dt>Search</dt><dd><small>every way to fill the new nodes was tried<"), "{solved}");
+        let says = "<dt>Search</dt><dd><small>every way to fill the new nodes was tried; the plan is optimal<";
+        assert!(solved.contains(says), "{solved}");
     }
 
     #[test]

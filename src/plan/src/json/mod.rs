@@ -78,6 +78,8 @@ struct SummaryJson {
     #[serde(skip_serializing_if = "Option::is_none")]
     bound_relaxes: Option<Vec<&'static str>>,
     search_stopped: Option<&'static str>,
+    optimal: bool,
+    read_seconds: Option<f64>,
     solve_seconds: Option<f64>,
     reserved_slots: ReservedSlots,
 }
@@ -104,6 +106,8 @@ impl SummaryJson {
             lower_bound: summary.lower_bound.map(Exact),
             bound_relaxes: plan.solution.bound.as_ref().map(|bound| bound.relaxed.clone()),
             search_stopped: summary.search.and_then(search_stopped),
+            optimal: summary.is_optimal,
+            read_seconds: with_timings.then_some(timings.read.as_secs_f64()),
             solve_seconds: with_timings.then(|| (timings.convert + timings.solve).as_secs_f64()),
             reserved_slots: ReservedSlots { total: summary.slots_total, used: summary.slots_used },
         }

@@ -98,7 +98,7 @@ fn headline<W: Write>(plan: &Plan, writer: &mut W) -> io::Result<()> {
     }
     writeln!(writer)?;
     write_bound(plan, &summary, writer)?;
-    if let Some(stopped) = summary.search.and_then(search_stopped) {
+    if let Some(stopped) = search_stopped(&summary) {
         writeln!(writer, "Search:        {stopped}")?;
     }
     for note in &plan.notes {
@@ -107,15 +107,17 @@ fn headline<W: Write>(plan: &Plan, writer: &mut W) -> io::Result<()> {
     Ok(())
 }
 
-/// Why the search for a plan ended, where there was one.
-pub(crate) fn search_stopped(reason: StopReason) -> Option<&'static str> {
-    match reason {
-        StopReason::Unsolved => None,
-        StopReason::Solved => Some("every way to fill the new nodes was tried"),
-        StopReason::Optimal => Some("stopped at the optimum of its linear program"),
-        StopReason::NoColumn => Some("stopped, as it found no better way to fill a node"),
-        StopReason::Rounds | StopReason::Work => Some("stopped, as the work of its effort was spent"),
-    }
+/// Why the search for a plan ended, where there was one, and whether its plan is proved to be the cheapest.
+pub(crate) fn search_stopped(summary: &Summary) -> Option<String> {
+    let stopped = match summary.search? {
+        StopReason::Unsolved => return None,
+        StopReason::Solved => "every way to fill the new nodes was tried",
+        StopReason::Optimal => "stopped at the optimum of its linear program",
+        StopReason::NoColumn => "stopped, as it found no better way to fill a node",
+        StopReason::Rounds | StopReason::Work => "stopped, as the work of its effort was spent",
+    };
+    let proved = if summary.is_optimal { "; the plan is optimal" } else { "" };
+    Some(format!("{stopped}{proved}"))
 }
 
 fn write_bound<W: Write>(plan: &Plan, summary: &Summary, writer: &mut W) -> io::Result<()> {

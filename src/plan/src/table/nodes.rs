@@ -11,7 +11,10 @@ use super::grid::{Column, Grid};
 use super::{RowLimit, counted};
 use crate::Plan;
 use crate::decimal::{amount, rounded, thousands};
-use berth_decisions::{Assignment, quantities};
+use berth_decisions::{Assignment, Share, quantities};
+
+/// Reservations that a row names.
+const MOST_NAMES: usize = 2;
 
 /// What tells rows apart.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -165,15 +168,19 @@ fn write_alternatives<W: Write>(plan: &Plan, writer: &mut W) -> io::Result<()> {
 
 /// Writes the tables of nodes that get pods, those that exist and those that are launched for static NodePools.
 pub(super) fn write_used<W: Write>(plan: &Plan, rows: RowLimit, writer: &mut W) -> io::Result<()> {
-    write_used_of(plan, "Existing nodes that get pods", 0..plan.n_there, rows, writer)?;
-    let launched = plan.n_there..usize::MAX;
-    write_used_of(plan, "Nodes to launch for static NodePools that get pods", launched, rows, writer)?;
+    let there = ("Existing nodes that get pods", "Existing nodes that get pods or Reservations");
+    write_used_of(plan, there, 0..plan.n_there, rows, writer)?;
+    let of_static = (
+        "Nodes to launch for static NodePools that get pods",
+        "Nodes to launch for static NodePools that get pods or Reservations",
+    );
+    write_used_of(plan, of_static, plan.n_there..usize::MAX, rows, writer)?;
     write_preempted(plan, rows, writer)
 }
 
 fn write_used_of<W: Write>(
     plan: &Plan,
-    heading: &str,
+    (of_pods, of_both): (&str, &str),
     nodes: Range<usize>,
     rows: RowLimit,
     writer: &mut W,
@@ -183,23 +190,26 @@ fn write_used_of<W: Write>(
     let entries = plan.solution.nodes.iter().zip(&assignment.nodes).map(|(node, shares)| {
         let there = plan.allocation.on_node(node.node, MemberKind::Pod, cluster).len();
         let drawn = there + plan.allocation.with(&assignment, shares, 0, cluster).len();
-        (node, drawn as u64)
+        (node, drawn as u64, reservations_on(plan, &assignment, node, shares))
     });
     let n_preempted = |node: usize| plan.allocation.preempted(node).len() as u64;
-    let gets_any =
-        |(node, drawn): &(&NodePlan, u64)| !node.contents.is_empty() || *drawn > 0 || n_preempted(node.node) > 0;
-    let used: Vec<_> = entries.filter(|(node, _)| nodes.contains(&node.node)).filter(gets_any).collect();
+    let gets_any = |(node, drawn, reservations): &(&NodePlan, u64, Vec<String>)| {
+        !node.contents.is_empty() || *drawn > 0 || !reservations.is_empty() || n_preempted(node.node) > 0
+    };
+    let used: Vec<_> = entries.filter(|(node, ..)| nodes.contains(&node.node)).filter(gets_any).collect();
     if used.is_empty() {
         return Ok(());
     }
     let preempts = plan.allocation.n_preempted() > 0;
+    let reserves = used.iter().any(|(.., reservations)| !reservations.is_empty());
     let columns = [Column::Text("NODE"), Column::Text("NODEPOOL"), Column::Number("NEW PODS")];
     let left = [Column::Number("CPU LEFT"), Column::Number("MEMORY LEFT")];
     let gone = preempts.then_some(Column::Number("PREEMPTED"));
-    let columns: Vec<Column> = columns.into_iter().chain(gone).chain(left).collect();
+    let held = reserves.then_some(Column::Text("RESERVATIONS"));
+    let columns: Vec<Column> = columns.into_iter().chain(gone).chain(left).chain(held).collect();
     let mut grid = Grid::new(&columns);
     let shown = rows.shown(used.len());
-    for (entry, drawn) in used.iter().take(shown) {
+    for (entry, drawn, reservations) in used.iter().take(shown) {
         let Some(node) = cluster.nodes.get(entry.node) else { continue };
         let pool = node.node_pool.and_then(|pool| cluster.node_pools.get(pool as usize));
         let mut left = node.free.clone();
@@ -219,19 +229,41 @@ fn write_used_of<W: Write>(
             thousands(plan.pods_in(&entry.contents) + drawn),
         ];
         let gone = preempts.then(|| thousands(n_preempted(entry.node)));
-        let cells: Vec<String> = first.into_iter().chain(gone).chain([of("cpu"), of("memory")]).collect();
+        let left = [of("cpu"), of("memory")];
+        let held = reserves.then(|| short(reservations));
+        let cells: Vec<String> = first.into_iter().chain(gone).chain(left).chain(held).collect();
         grid.row(cells);
     }
     if used.len() > shown {
-        let rest: u64 = used.iter().skip(shown).map(|(entry, drawn)| plan.pods_in(&entry.contents) + drawn).sum();
+        let rest: u64 = used.iter().skip(shown).map(|(entry, drawn, _)| plan.pods_in(&entry.contents) + drawn).sum();
         let rows = format!("… {} more", used.len() - shown);
-        let gone: u64 = used.iter().skip(shown).map(|(entry, _)| n_preempted(entry.node)).sum();
+        let gone: u64 = used.iter().skip(shown).map(|(entry, ..)| n_preempted(entry.node)).sum();
         let gone = preempts.then(|| thousands(gone));
         let first = [rows, String::new(), thousands(rest)];
-        let cells: Vec<String> = first.into_iter().chain(gone).chain([String::new(), String::new()]).collect();
+        let n_held: usize = used.iter().skip(shown).map(|(.., reservations)| reservations.len()).sum();
+        let held = reserves.then(|| thousands(n_held as u64));
+        let cells: Vec<String> =
+            first.into_iter().chain(gone).chain([const { String::new() }; 2]).chain(held).collect();
         grid.row(cells);
     }
-    grid.write(heading, rows, writer)
+    grid.write(if reserves { of_both } else { of_pods }, rows, writer)
+}
+
+/// The Reservations that come to an existing node, by name.
+fn reservations_on(plan: &Plan, assignment: &Assignment<'_>, entry: &NodePlan, shares: &[Share]) -> Vec<String> {
+    let bound = plan.allocation.on_node(entry.node, MemberKind::Reservation, &plan.cluster);
+    let own = shares.iter().filter(|share| assignment.kind(**share) == MemberKind::Reservation);
+    let own = own.flat_map(|share| assignment.members(share.of_node(0))).map(|member| member.to_string());
+    bound.iter().map(|also| also.name.to_owned()).chain(own).collect()
+}
+
+/// The first of some names, and how many more there are.
+fn short(names: &[String]) -> String {
+    let listed = names.iter().take(MOST_NAMES).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(MOST_NAMES) {
+        0 => listed,
+        rest => format!("{listed} and {} more", thousands(rest as u64)),
+    }
 }
 
 // Who gives way, by node.

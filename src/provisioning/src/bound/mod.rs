@@ -3,7 +3,7 @@
 
 mod spread;
 
-use berth_model::{ClassId, Constraint, MemberKind, Resources, Sym};
+use berth_model::{ClassId, Constraint, Mark, MemberKind, Money, Resources, Sym};
 use berth_packing::{BinType, Budget, Pattern, Problem};
 use berth_scheduling::{Demand, demands};
 use fixedbitset::FixedBitSet;
@@ -106,12 +106,40 @@ impl Tables<'_> {
 }
 
 /// Bounds what plans cost that place what this one has placed since `fresh`, and takes it all back.
-pub(crate) fn bound(
+pub(crate) fn bound(tables: &Tables<'_>, ledger: &mut Ledger, domains: &mut KnownDomains, fresh: Mark) -> Bound {
+    let Relaxation { problem, mut start, workload, relaxed } = relaxation(tables, ledger, domains, fresh);
+    // A bound is the nearer the better the patterns that it begins with, and first fit's are far from those of different pods.
+    if tables.options.effort == Effort::Low && workload.is_diverse() {
+        // Refilling finds cheaper plans of much the same patterns.
+        let quick = Budget { ruins: 0, ..budget(Effort::Default, workload) };
+        start.extend(berth_packing::search(&problem, &start, quick).plan);
+    }
+    let bound = berth_packing::bound(&problem, &start, bound_budget(workload));
+    Bound { cost: below(bound), relaxed: relaxed.names() }
+}
+
+/// What the cheapest of these plans costs by the same problem, where it is so small that all its packings can be tried.
+pub(crate) fn least(
     tables: &Tables<'_>,
     ledger: &mut Ledger,
     domains: &mut KnownDomains,
-    fresh: berth_model::Mark,
-) -> Bound {
+    fresh: Mark,
+) -> Option<Money> {
+    let Relaxation { problem, workload, .. } = relaxation(tables, ledger, domains, fresh);
+    berth_packing::least(&problem, budget(tables.options.effort, workload)).map(below)
+}
+
+/// The problem of a bound.
+struct Relaxation {
+    problem: Problem,
+    /// The plan, as far as it is one of the problem.
+    start: Vec<(Pattern, u32)>,
+    workload: Workload,
+    relaxed: Relaxed,
+}
+
+// What plans have to keep to that place what this one has placed since `fresh`, all of which is taken back.
+fn relaxation(tables: &Tables<'_>, ledger: &mut Ledger, domains: &mut KnownDomains, fresh: Mark) -> Relaxation {
     let mut placed: FxHashMap<ClassId, u32> = FxHashMap::default();
     let mut groups: Vec<Group> = Vec::new();
     for bin in ledger.state.bins().iter().filter(|bin| bin.nodes > 0) {
@@ -186,16 +214,8 @@ pub(crate) fn bound(
         let pattern = Pattern { bin: *offers.of.get(&planned)?, items };
         problem.allows(&pattern).then_some((pattern, nodes))
     });
-    let mut start: Vec<(Pattern, u32)> = start.collect();
-    let workload = Workload::of(&rows);
-    // A bound is the nearer the better the patterns that it begins with, and first fit's are far from those of different pods.
-    if tables.options.effort == Effort::Low && workload.is_diverse() {
-        // Refilling finds cheaper plans of much the same patterns.
-        let quick = Budget { ruins: 0, ..budget(Effort::Default, workload) };
-        start.extend(berth_packing::search(&problem, &start, quick).plan);
-    }
-    let bound = berth_packing::bound(&problem, &start, bound_budget(workload));
-    Bound { cost: below(bound), relaxed: relaxed.names() }
+    let start = start.collect();
+    Relaxation { problem, start, workload: Workload::of(&rows), relaxed }
 }
 
 impl World<'_> {

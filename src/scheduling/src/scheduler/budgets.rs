@@ -1,5 +1,7 @@
 //! PodDisruptionBudgets: how many more pods each lets go.
 
+use std::collections::BTreeSet;
+
 use berth_model::{BoundPod, Cluster};
 
 use super::eviction::Eviction;
@@ -48,6 +50,24 @@ impl Budgets {
             is_violated
         });
         Split { violating, others }
+    }
+
+    /// The budgets that pods of a node would violate if all of them went, ascending; of a pod that several protect, all. Where
+    /// they violate none together, all that protect any.
+    pub(super) fn violated(&self, cluster: &Cluster, node: usize, pods: &[usize]) -> Vec<usize> {
+        let mut allowed = self.allowed.clone();
+        let (mut violated, mut all) = (BTreeSet::new(), BTreeSet::new());
+        for &pod in pods {
+            let budgets = self.of(cluster, Eviction { node, pod });
+            let are_several = self.are_kept && budgets.len() > 1;
+            for budget in budgets {
+                let Some(allowed) = allowed.get_mut(budget) else { continue };
+                *allowed = allowed.saturating_sub(1);
+                all.insert(budget);
+                violated.extend((are_several || *allowed < 0).then_some(budget));
+            }
+        }
+        if violated.is_empty() { all } else { violated }.into_iter().collect()
     }
 
     /// A pod gives way.

@@ -72,6 +72,7 @@ pub use intake::Queue;
 pub use launchable::{EmptyHost, Launchable};
 pub use paused::{Paused, Trial};
 pub use placements::{Placement, came};
+pub use preempt::KeptByBudgets;
 pub use replace::expect_replacements;
 pub use what_if::Counted;
 
@@ -195,6 +196,12 @@ impl Scheduler<'_> {
     /// Reservations say to it follows, counted by Reservation.
     pub fn refusals(&mut self, id: ClassId) -> Vec<(String, u32)> {
         assess::refusals(World::new(&self.tables, &self.ledger), &mut self.caches, id)
+    }
+
+    /// Who would give way to a pod of the class if no PodDisruptionBudget kept them, on the node where the fewest are kept.
+    /// `None` where nobody's going helps, or pods may go that no budget keeps.
+    pub fn kept_by_budgets(&mut self, id: ClassId) -> Option<KeptByBudgets> {
+        preempt::kept_by_budgets(&self.tables, &mut self.ledger, &mut self.caches, id)
     }
 
     /// What Reservations say to a class; see [`Scheduler::refusals`].

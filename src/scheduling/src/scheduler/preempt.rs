@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use berth_model::{BoundPod, ClassId, Cluster, MemberKind};
+use berth_model::{BoundPod, ClassId, Cluster, MemberKind, PodSpec};
 
 use super::budgets::Split;
 use super::caches::Caches;
@@ -27,6 +27,19 @@ struct Search<'s> {
     values: Values,
     /// Whether amounts alone can decide where nobody has to do with its rules.
     by_amounts: bool,
+    /// Whether nobody goes whom a budget keeps.
+    keeps_budgets: bool,
+}
+
+/// Pods that would give way on a node to one of higher priority, and the PodDisruptionBudgets that keep them there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptByBudgets {
+    /// The node, by index.
+    pub node: usize,
+    /// The pods that would have to go, by index into [`berth_model::Node::pods`], most important first.
+    pub pods: Vec<usize>,
+    /// The budgets in the way, by index into [`Cluster::budgets`].
+    pub budgets: Vec<usize>,
 }
 
 /// Makes room for a pod of the class where the least important pods have to go, and evicts them; the node. `None`, and
@@ -40,11 +53,66 @@ pub(super) fn preempt(
     id: ClassId,
     node: Option<usize>,
 ) -> Option<usize> {
+    let spec = preempting(tables, id)?;
+    let best = best_candidate(tables, ledger, caches, id, |search, ledger, caches| match node {
+        Some(node) => search.candidate(ledger, node, None).map(|(_, candidate)| candidate),
+        None => search.best(ledger, &mut caches.kept),
+    });
+    let Candidate { node, victims, .. } = best?;
+    for pod in victims {
+        let eviction = Eviction { node, pod };
+        ledger.budgets.charge(tables.cluster, eviction);
+        ledger.evict(tables, eviction);
+        replacements.expect_again(tables, eviction);
+    }
+    // Room held for pods of lower priority may be gone.
+    let lower = |held: &&ClassId| tables.class_and_spec(**held).is_some_and(|(_, held)| held.priority < spec.priority);
+    let gone: Vec<ClassId> = ledger.nominated.get(&node).into_iter().flatten().filter(lower).copied().collect();
+    for held in gone {
+        ledger.withdraw(held, node);
+    }
+    Some(node)
+}
+
+/// Who would give way to a pod of a class but for PodDisruptionBudgets; see [`super::Scheduler::kept_by_budgets`].
+pub(super) fn kept_by_budgets(
+    tables: &Tables<'_>,
+    ledger: &mut Ledger,
+    caches: &mut Caches,
+    id: ClassId,
+) -> Option<KeptByBudgets> {
+    preempting(tables, id)?;
+    let are_kept = std::mem::replace(&mut ledger.budgets.are_kept, true);
+    let best = best_candidate(tables, ledger, caches, id, |search, ledger, _| {
+        Search { keeps_budgets: false, ..search }.best(ledger, &mut None)
+    });
+    let kept = best.filter(|best| best.violations > 0).map(|Candidate { node, victims, .. }| {
+        let budgets = ledger.budgets.violated(tables.cluster, node, &victims);
+        KeptByBudgets { node, pods: victims, budgets }
+    });
+    ledger.budgets.are_kept = are_kept;
+    kept
+}
+
+/// What a class asks for whose pods may make others give way, of whom there are some.
+fn preempting<'a>(tables: &Tables<'a>, id: ClassId) -> Option<&'a PodSpec> {
     let (class, spec) = tables.class_and_spec(id)?;
     let is_reservation = class.kind == MemberKind::Reservation;
     if spec.never_preempts || (is_reservation && !tables.rules.preempts) || !is_open(spec) {
         return None;
     }
+    Some(spec)
+}
+
+/// What a search for a class finds.
+fn best_candidate(
+    tables: &Tables<'_>,
+    ledger: &mut Ledger,
+    caches: &mut Caches,
+    id: ClassId,
+    search_in: impl FnOnce(Search<'_>, &mut Ledger, &mut Caches) -> Option<Candidate>,
+) -> Option<Candidate> {
+    let (_, spec) = tables.class_and_spec(id)?;
     // Before all pods are looked at: of no spec is one less important.
     if caches.residents.is_none() && tables.cluster.specs.iter().all(|known| known.priority >= spec.priority) {
         return None;
@@ -61,27 +129,12 @@ pub(super) fn preempt(
         residents: &residents,
         values: world.values(&index),
         by_amounts: is_about_amounts(tables, &index),
+        keeps_budgets: ledger.budgets.are_kept,
         index: &index,
     };
-    let best = match node {
-        Some(node) => search.candidate(ledger, node, None).map(|(_, candidate)| candidate),
-        None => search.best(ledger, &mut caches.kept),
-    };
+    let best = search_in(search, ledger, caches);
     caches.keep_index(World::new(tables, ledger), id, index);
-    let Candidate { node, victims, .. } = best?;
-    for pod in victims {
-        let eviction = Eviction { node, pod };
-        ledger.budgets.charge(tables.cluster, eviction);
-        ledger.evict(tables, eviction);
-        replacements.expect_again(tables, eviction);
-    }
-    // Room held for pods of lower priority may be gone.
-    let lower = |held: &&ClassId| tables.class_and_spec(**held).is_some_and(|(_, held)| held.priority < spec.priority);
-    let gone: Vec<ClassId> = ledger.nominated.get(&node).into_iter().flatten().filter(lower).copied().collect();
-    for held in gone {
-        ledger.withdraw(held, node);
-    }
-    Some(node)
+    best
 }
 
 // === impl Search ===
@@ -142,7 +195,7 @@ impl Search<'_> {
     // Who would have to go from a node, if that helps; with by what it is compared. Nothing that comes after `most`. The
     // ledger is as it was afterwards.
     fn candidate(&self, ledger: &mut Ledger, node: usize, most: Option<&Order>) -> Option<(Order, Candidate)> {
-        let &Search { tables, residents, index, by_amounts, ref values } = self;
+        let &Search { tables, residents, index, by_amounts, keeps_budgets, ref values } = self;
         if !tables.stands_at(node) {
             return None;
         }
@@ -164,7 +217,7 @@ impl Search<'_> {
                 if helps { self.dry_run(ledger, node, &potential) } else { None }
             }
         };
-        let candidate = candidate.filter(|candidate| !ledger.budgets.are_kept || candidate.violations == 0)?;
+        let candidate = candidate.filter(|candidate| !keeps_budgets || candidate.violations == 0)?;
         Some((order(tables.cluster, ledger, &candidate), candidate))
     }
 

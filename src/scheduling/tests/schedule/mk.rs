@@ -86,8 +86,8 @@ impl World {
     }
 
     pub(crate) fn mk_budget(&mut self, app: &str, allowed: i32) {
-        let (namespace, selector) = (self.sym("default"), self.selector(app));
-        self.cluster.budgets.push(DisruptionBudget { namespace, selector, allowed, disrupted: Vec::new() });
+        let (name, namespace, selector) = (self.sym(app), self.sym("default"), self.selector(app));
+        self.cluster.budgets.push(DisruptionBudget { name, namespace, selector, allowed, disrupted: Vec::new() });
     }
 
     pub(crate) fn selector(&mut self, app: &str) -> Selector {

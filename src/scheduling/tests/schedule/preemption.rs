@@ -55,6 +55,27 @@ fn a_budget_that_is_used_up_protects_the_next() {
 }
 
 #[test]
+fn what_budgets_keep_is_said_of_the_node_where_they_keep_the_fewest() {
+    let mut world = World::new();
+    world.mk_budget("guarded", 0);
+    for (name, n_guarded) in [("n1", 2), ("n2", 1)] {
+        world.mk_node(name, "a", 2000, 8);
+        (0..n_guarded).for_each(|_| world.mk_running("guarded", &mk_pod(2000 / n_guarded, 1), 0));
+    }
+    world.mk_pods("urgent", 1, &PodSpec { priority: 100, ..mk_pod(2000, 1) });
+    world.mk_pods("equal", 1, &PodSpec { priority: 0, ..mk_pod(2000, 1) });
+    world.scheduled(|scheduler, _| {
+        let kept = scheduler.kept_by_budgets(FIRST).unwrap();
+        assert_eq!((kept.node, kept.pods, kept.budgets), (1, vec![0], vec![0]));
+        assert_eq!(scheduler.kept_by_budgets(berth_model::ClassId(1)), None, "it preempts nobody");
+        assert!(scheduler.evicted().is_empty(), "nothing was decided");
+    });
+    world.cluster.budgets[0].allowed = 1;
+    let kept = world.scheduled(|scheduler, _| scheduler.kept_by_budgets(FIRST));
+    assert_eq!(kept, None, "who may go is kept by none");
+}
+
+#[test]
 fn a_pod_without_rules_does_not_mind_those_of_pods_that_room_is_held_for_but_their_requests() {
     let mut world = World::new();
     let hostname = world.cluster.well_known.hostname;

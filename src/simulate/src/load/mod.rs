@@ -40,6 +40,10 @@ pub struct Simulation {
     pub(crate) seed: u64,
     pub(crate) objects: Vec<Object>,
     pub(crate) catalogue: Catalogue,
+    /// What the catalogue is called.
+    pub(crate) catalogue_name: String,
+    /// The files and folders of its objects, as the scenario names them.
+    pub(crate) manifests: Vec<String>,
     pub(crate) reservation_prices: BTreeMap<String, Money>,
     /// Counts that take the place of those in catalogue and objects.
     pub(crate) counts: BTreeMap<String, Count>,
@@ -203,6 +207,8 @@ impl Loader {
             None => berth_cloudprovider_fake::catalogue(),
             Some(name) => self.catalogue(name)?,
         };
+        let mut catalogue_name =
+            scenario.instance_types.clone().unwrap_or_else(|| "the fake provider's (invented prices)".to_owned());
         let mut reservation_prices = BTreeMap::new();
         for (id, price) in &scenario.reservation_prices {
             reservation_prices.insert(id.clone(), self.money(&format!("reservationPrices.{id}"), *price)?);
@@ -228,6 +234,7 @@ impl Loader {
             if let Some(of_cloud) = read.recorded.as_ref().and_then(|recorded| recorded.catalogue.as_ref()) {
                 let place = format!("{name}: line 1: catalogue");
                 catalogue = berth_catalogue::read(of_cloud.to_string().as_bytes(), &place)?;
+                catalogue_name = format!("recorded in {name}");
             }
             is_recorded = read.recorded.is_some();
             traces = vec![name];
@@ -264,6 +271,8 @@ impl Loader {
             seed: scenario.seed,
             objects,
             catalogue,
+            catalogue_name,
+            manifests: scenario.manifests.clone(),
             reservation_prices,
             counts: BTreeMap::new(),
             cloud,

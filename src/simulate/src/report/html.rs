@@ -40,6 +40,9 @@ pub(super) fn write(report: &Report, writer: &mut impl Write) -> io::Result<()> 
             }
         }
     }
+    for (name, value) in report.provenance.iter().flat_map(super::Provenance::lines) {
+        writeln!(writer, "<p class=\"note\">{}: {}</p>", escaped(name), escaped(&value))?;
+    }
     writeln!(writer, "</body></html>")
 }
 

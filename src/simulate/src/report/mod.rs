@@ -2,6 +2,7 @@
 
 mod html;
 mod plot;
+mod provenance;
 mod table;
 mod text;
 
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::SimulateError;
 
 use crate::outcome::Outcome;
+pub use provenance::Provenance;
 
 /// What came of one or more variants. The first is what the others are compared with.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -20,6 +22,9 @@ use crate::outcome::Outcome;
 pub struct Report {
     /// The scenario's file.
     pub scenario: String,
+    /// What it was made of; reports of older versions do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provenance: Option<Provenance>,
     /// What came of each variant.
     pub variants: Vec<Outcome>,
     /// What each variant costs more than the first, in dollars; empty where there is only one.
@@ -48,7 +53,13 @@ impl Report {
             total: ((outcome.cost.total - first) * 1e6).round() / 1e6,
         };
         let differences = variants.iter().skip(1).map(difference).collect();
-        Self { scenario: scenario.to_owned(), variants, differences }
+        Self { scenario: scenario.to_owned(), provenance: None, variants, differences }
+    }
+
+    /// The same, with what it was made of.
+    #[must_use]
+    pub fn made_of(self, provenance: Option<Provenance>) -> Self {
+        Self { provenance, ..self }
     }
 
     /// A report that was written as JSON before, its differences counted anew; `None` where the file is something else.
@@ -63,7 +74,10 @@ impl Report {
             return Ok(None);
         }
         match serde_json::from_str::<Report>(&text) {
-            Ok(report) => Ok(Some(Report::new(&report.scenario, report.variants))),
+            Ok(report) => {
+                let Report { scenario, provenance, variants, .. } = report;
+                Ok(Some(Report::new(&scenario, variants).made_of(provenance)))
+            }
             Err(error) => Err(SimulateError::Trace {
                 file: path.display().to_string(),
                 place: format!("line {}", error.line()),

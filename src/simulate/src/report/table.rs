@@ -11,12 +11,18 @@ use crate::outcome::{Outcome, ReservationUse};
 /// Writes what came of one scenario, or a comparison and then each variant.
 pub(super) fn write(report: &Report, writer: &mut impl Write) -> io::Result<()> {
     if let [only] = &report.variants[..] {
-        return write_one(only, writer);
+        write_one(only, writer)?;
+    } else {
+        write_comparison(report, writer)?;
+        for outcome in &report.variants {
+            writeln!(writer, "\n=== {} ===", outcome.variant)?;
+            write_one(outcome, writer)?;
+        }
     }
-    write_comparison(report, writer)?;
-    for outcome in &report.variants {
-        writeln!(writer, "\n=== {} ===", outcome.variant)?;
-        write_one(outcome, writer)?;
+    let Some(provenance) = &report.provenance else { return Ok(()) };
+    writeln!(writer, "\nMADE OF")?;
+    for (name, value) in provenance.lines() {
+        writeln!(writer, "{:11} {value}", format!("{name}:"))?;
     }
     Ok(())
 }

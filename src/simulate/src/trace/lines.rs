@@ -462,7 +462,7 @@ fn template(name: &str, mut pod: Value, is_recorded: bool) -> Result<Template, S
 
 fn in_words(error: &serde_json::Error) -> String {
     let text = error.to_string();
-    let text = text.split(" at line ").next().unwrap_or_default();
+    let text = berth_manifests::json_in_words(text.split(" at line ").next().unwrap_or_default());
     // "unknown field `creat`, expected one of `create`, …"
     let names: Vec<&str> = text.split('`').skip(1).step_by(2).collect();
     let hint = match names.split_first() {
@@ -542,7 +542,7 @@ mod tests {
                 "line 3: create: found \"b\", expected a template of a line before",
             ),
             ("{\"at\":1}", "line 3: expected create, scale, apply, delete, ran, stock, price or end"),
-            ("{", "line 3: column 1: EOF while parsing an object"),
+            ("{", "line 3: column 1: the text ends within an object, expected another field or }"),
             (
                 "{\"at\":1,\"ran\":{\"kind\":\"Job\",\"namespace\":\"n\",\"name\":\"x\",\"seconds\":-2}}",
                 "line 3: ran.seconds: found -2, expected seconds, 0 or more and less than 1e10: a pod ends after it began",
