@@ -266,6 +266,11 @@ async fn a_volume_that_is_kept_for_a_claim_is_bound_though_its_class_waits() {
         world.create("persistentvolumeclaims/default", &claim("1Gi", &json!({"storageClassName": "local"}))).await;
     world.settle().await;
     assert_eq!(phase(&world, "v").await, "Available");
+    // A node alone is said to provisioners, and there is none.
+    let selected = json!({"metadata": {"annotations": {"volume.kubernetes.io/selected-node": "n1"}}});
+    world.patch("persistentvolumeclaims/default/c", &selected).await;
+    world.settle().await;
+    assert_eq!(phase(&world, "v").await, "Available");
     let reference = json!({"kind": "PersistentVolumeClaim", "namespace": "default", "name": name(&made),
         "uid": made["metadata"]["uid"]});
     world.patch("persistentvolumes/v", &json!({"spec": {"claimRef": reference}})).await;

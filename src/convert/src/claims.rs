@@ -20,6 +20,17 @@ const NO_VOLUME_TO_BIND: &str = "node(s) didn't find available persistent volume
 const EXCLUSIVE_IN_USE: &str =
     "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode";
 
+/// Which of the volumes that there are a claim is to be bound to on a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum VolumeOn {
+    /// None is left there.
+    Nothing,
+    /// This one names the claim: it is being bound.
+    Kept(String),
+    /// This one is free.
+    Free(String),
+}
+
 /// What one of a pod's volumes stands for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Claim {
@@ -348,12 +359,13 @@ impl Storage {
         symbols: &mut Symbols,
     ) -> Result<(), String> {
         // One that is bound at once, which is none of the scheduler's business, is bound by the time that its pod is placed.
-        let bind_at_once = |class: Sym, volumes: &mut Volumes| {
-            let bound = if is_new { self.bind_existing(id, class, asks, volumes) } else { Err(String::new()) };
+        let bind_at_once = |class: Sym, volumes: &mut Volumes, symbols: &Symbols| {
+            let bound = if is_new { self.bind_existing(id, class, asks, volumes, symbols) } else { Err(String::new()) };
             bound.map_err(|_| UNBOUND_IMMEDIATE.to_owned())
         };
         let Some(name) = self.class_of(asks, symbols) else {
-            return bind_at_once(symbols.intern(""), volumes);
+            let none = symbols.intern("");
+            return bind_at_once(none, volumes, symbols);
         };
         let Some(class) = self.classes.get(&name) else {
             let name = symbols.text(name);
@@ -361,7 +373,7 @@ impl Storage {
         };
         let is_made_before = is_new && class.makes_volumes;
         if !class.waits_for_consumer && !is_made_before {
-            return bind_at_once(name, volumes);
+            return bind_at_once(name, volumes, symbols);
         }
         if class.waits_for_consumer
             && let Some(node) = self.selected_node(id)
@@ -371,7 +383,7 @@ impl Storage {
             volumes.unbound.push(vec![only]);
         }
         if !class.makes_volumes {
-            return self.bind_existing(id, name, asks, volumes);
+            return self.bind_existing(id, name, asks, volumes, symbols);
         }
         volumes.unbound.extend(class.topologies.clone());
         if self.limited_drivers.contains(&class.driver) {
@@ -394,19 +406,12 @@ impl Storage {
         class: Sym,
         asks: &ClaimTemplate,
         volumes: &mut Volumes,
+        symbols: &Symbols,
     ) -> Result<(), String> {
         let mut alternatives = Vec::new();
         let mut is_anywhere = false;
-        let fitting = self.volume_order.iter().filter_map(|name| self.volumes.get(name)).filter(|volume| {
-            volume.is_available
-                && volume.storage_class == class
-                && volume.claim.is_none_or(|claim| claim == id)
-                && volume.nanos >= asks.nanos
-                && volume.is_block == asks.is_block
-                && asks.access_modes.are_within(volume.access_modes)
-        });
         let mut n_fitting = 0;
-        for volume in fitting {
+        for (_, volume) in self.fitting(id, class, asks, symbols) {
             n_fitting += 1;
             match &volume.topology {
                 None => is_anywhere = true,
@@ -422,6 +427,52 @@ impl Storage {
             volumes.unbound.push(alternatives);
         }
         Ok(())
+    }
+
+    /// The volumes that a claim of a class may be bound to, in order of the input.
+    fn fitting<'a>(
+        &'a self,
+        id: (Sym, Sym),
+        class: Sym,
+        asks: &'a ClaimTemplate,
+        symbols: &'a Symbols,
+    ) -> impl Iterator<Item = (Sym, &'a VolumeRecord)> {
+        let all = self.volume_order.iter().filter_map(|name| Some((*name, self.volumes.get(name)?)));
+        all.filter(move |(_, volume)| {
+            let is_its_own = volume.claim == Some(id);
+            (volume.is_available || (volume.is_bound && is_its_own))
+                && volume.storage_class == class
+                && (volume.claim.is_none() || is_its_own)
+                && volume.nanos >= asks.nanos
+                && volume.is_block == asks.is_block
+                && asks.access_modes.are_within(volume.access_modes)
+                && asks.selector.as_ref().is_none_or(|selector| selector.matches(&volume.labels, symbols))
+        })
+    }
+
+    /// Of the volumes that a claim may be bound to on a node the one that keeps itself for it, else the smallest; `None` where
+    /// the claim has a volume, or its class makes one or waits for nobody.
+    pub(crate) fn volume_on(
+        &self,
+        id: (Sym, Sym),
+        reaches: impl Fn(&[Requirements]) -> bool,
+        taken: impl Fn(Sym) -> bool,
+        symbols: &Symbols,
+    ) -> Option<VolumeOn> {
+        let claim = self.claims.get(&id).filter(|claim| claim.asks.volume.is_none())?;
+        let name = self.class_of(&claim.asks, symbols)?;
+        self.classes.get(&name).filter(|class| class.waits_for_consumer && !class.makes_volumes)?;
+        let near = self
+            .fitting(id, name, &claim.asks, symbols)
+            .filter(|(name, volume)| !taken(*name) && volume.topology.as_ref().is_none_or(|terms| reaches(terms)));
+        let order = |(name, volume): &(Sym, &VolumeRecord)| {
+            (volume.claim.is_none(), volume.nanos, symbols.text(*name).to_owned())
+        };
+        Some(match near.min_by_key(order) {
+            None => VolumeOn::Nothing,
+            Some((name, volume)) if volume.claim.is_some() => VolumeOn::Kept(symbols.text(name).to_owned()),
+            Some((name, _)) => VolumeOn::Free(symbols.text(name).to_owned()),
+        })
     }
 }
 

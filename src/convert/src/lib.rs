@@ -78,6 +78,7 @@ mod workloads;
 
 pub use budgets::allowed_disruptions;
 pub use builder::{Builder, Converted, REPEATED};
+pub use claims::VolumeOn;
 pub use error::{ConvertError, Problem};
 pub use live::{Change, Live, Objects, Offers, Other, Patched, PodChange};
 pub use options::{Expansion, Options, Replicas, UnknownGate};

@@ -88,7 +88,7 @@ impl ExpectedRows {
         for (id, row) in cluster.rows() {
             for run in row.members.iter().filter(|run| run.numbers.is_none()) {
                 write_name(&mut name, cluster, row, run);
-                if let Some(node) = node_of.get(&*name) {
+                if let Some(node) = node_of.get(&*name).filter(|node| !keeps_room(cluster, row, **node)) {
                     *rows.counts.entry(id).or_default().entry(*node).or_default() += 1;
                 }
             }
@@ -250,6 +250,13 @@ impl ExpectedRows {
         }
         Some(Settled { free: rooms, places: settled, rest })
     }
+}
+
+/// Whether the pods of a row are nominated to a node that is up: that keeps room there as it is, and they count once.
+fn keeps_room(cluster: &Cluster, row: &PendingRow, node: usize) -> bool {
+    let nominated = cluster.spec(row.spec).and_then(|spec| spec.nominated_node);
+    let node = cluster.nodes.get(node).filter(|node| !node.is_coming_up);
+    row.kind == MemberKind::Pod && node.is_some_and(|node| nominated == Some(node.name))
 }
 
 /// A Reservation by its name, a pod by its namespace, too.

@@ -173,6 +173,22 @@ fn a_new_pod_takes_no_place_of_one_that_is_alike_and_expected() {
     assert_eq!(decision.launches[0].pods, [pod_ref("new")]);
 }
 
+/// The regression: its room counted twice, once as nominated and once as expected, so that it was bound when the latter ended.
+#[test]
+fn a_pod_that_is_nominated_where_it_is_expected_is_bound_there() {
+    let nominated = json!({"status": {"nominatedNodeName": "n"}});
+    for launches in [false, true] {
+        let mut state = state_of(&[mk_node("n", "3", &json!({})), mk_pod("a", "2", nominated.clone())]);
+        let expected = ExpectedNodes::from([("n".into(), Arc::new(BTreeSet::from(["default/a".into()])))]);
+        let options = Options { expected, launches, ..Options::default() };
+        let decision = decide(&mut state, &options, NOW).unwrap();
+        let bound: Vec<_> = decision.bindings.iter().map(|binding| (&binding.object, &binding.node)).collect();
+        assert_eq!(bound, [(&pod_ref("a"), &node_ref("n"))], "{launches}");
+        let kept = Decider::default().decide(&mut state, &options, NOW).unwrap();
+        assert_eq!(kept.bindings, decision.bindings, "{launches}");
+    }
+}
+
 #[test]
 fn who_fits_is_bound_by_uid_and_launches_take_the_rest_slots_first() {
     let tolerant = json!({"spec": {"tolerations": [{"key": "team", "operator": "Exists"}]}});

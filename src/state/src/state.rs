@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use berth_api::NodeClaim;
-use berth_convert::Options;
+use berth_convert::{Options, VolumeOn};
 use berth_model::{Cluster, Keyed};
 
 use crate::assume::{Assumption, Progress};
@@ -218,6 +218,12 @@ impl State {
     /// converted anew.
     pub fn last_cluster(&self) -> Option<&Cluster> {
         self.built.as_ref().map(|built| built.live.tidied())
+    }
+
+    /// Which of the volumes that there are a claim (its namespace and name) is to be bound to on a node, those of `taken` aside;
+    /// `None` where it has one, whoever provisions its class makes one, or that is not known before the next conversion.
+    pub fn volume_on(&self, claim: (&str, &str), node: &str, taken: &BTreeSet<String>) -> Option<VolumeOn> {
+        self.built.as_ref()?.live.volume_on(claim, node, taken)
     }
 
     /// The nodes that were going away when [`State::cluster`] was asked last, by name: the cluster does not have them.

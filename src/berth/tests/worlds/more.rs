@@ -6,6 +6,7 @@ use std::time::Duration;
 use berth_api::{NodeClaim, NodePool, Reservation, ReservationPhase, labels};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::storage::v1::StorageClass;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
@@ -290,6 +291,31 @@ pub(crate) async fn volume_of_zone(world: &mut World) {
     let nodes = world.nodes().await;
     let zones: Vec<_> = nodes.iter().map(|node| node.metadata.labels.as_ref().unwrap()[labels::ZONE].clone()).collect();
     assert_eq!((zones, world.n_on_slots().await), (vec![zone.to_owned()], 0), "slots are in the other zone");
+}
+
+/// Nobody makes the volumes of this class: of those that there are one is kept for the claim, and the controller binds both.
+pub(crate) async fn local_volume(world: &mut World) {
+    let class = json!({"metadata": {"name": "local"}, "provisioner": "kubernetes.io/no-provisioner",
+        "volumeBindingMode": "WaitForFirstConsumer"});
+    world.create::<StorageClass>(class).await;
+    for (name, size) in [("big", "9Gi"), ("small", "2Gi")] {
+        let volume = json!({"metadata": {"name": name}, "spec": {"capacity": {"storage": size},
+            "accessModes": ["ReadWriteOnce"], "storageClassName": "local", "persistentVolumeReclaimPolicy": "Retain",
+            "local": {"path": "/mnt"}, "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [
+                {"key": labels::ZONE, "operator": "In", "values": ["port-1b"]}]}]}}}});
+        world.create::<PersistentVolume>(volume).await;
+    }
+    let claim = json!({"metadata": {"name": "data"}, "spec": {"storageClassName": "local",
+        "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
+    world.create_in::<PersistentVolumeClaim>(claim).await;
+    world.create::<NodePool>(pool("web", &["on-demand"])).await;
+    let uses = json!({"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]});
+    world.create_in::<Deployment>(with(web("web", 1), &uses)).await;
+    world.run(1).await;
+    let claims = Api::<PersistentVolumeClaim>::default_namespaced(world.client.clone());
+    let claim = claims.get("data").await.unwrap();
+    assert_eq!(claim.spec.unwrap().volume_name.as_deref(), Some("small"));
+    assert_eq!(world.nodes().await.len(), 1);
 }
 
 pub(crate) async fn gate_off_and_on(world: &mut World) {

@@ -36,7 +36,7 @@ pub(crate) const SLOW: [&str; 9] = [
 ];
 
 /// All of them, by name.
-pub(crate) const ALL: [(&str, Scenario); 27] = [
+pub(crate) const ALL: [(&str, Scenario); 28] = [
     ("scale from zero, slots first", |world| slots_first(world).boxed_local()),
     ("a reservation shared by two NodePools", |world| shared_reservation(world).boxed_local()),
     ("a count lowered beforehand", |world| lowered_count(world).boxed_local()),
@@ -52,6 +52,7 @@ pub(crate) const ALL: [(&str, Scenario); 27] = [
     ("minValues on slots", |world| more::min_values(world).boxed_local()),
     ("a stock-out, and its end", |world| more::stock_out(world).boxed_local()),
     ("a volume of a zone", |world| more::volume_of_zone(world).boxed_local()),
+    ("a volume that is there", |world| more::local_volume(world).boxed_local()),
     ("the gate off and on while reserved nodes run", |world| more::gate_off_and_on(world).boxed_local()),
     ("a node never joins", |world| more::never_joins(world).boxed_local()),
     ("a Reservation with an owner", |world| reservation_with_owner(world).boxed_local()),

@@ -74,8 +74,9 @@ fn find_volume(
     let node = annotation(&claim.metadata, SELECTED_NODE);
     let named = spec.volume_name.as_deref().filter(|name| !name.is_empty());
     let is_kept = |volume: &PersistentVolume| is_reserved(volume, claim);
-    let waits = mode == Some("WaitForFirstConsumer") && node.is_none() && named.is_none();
-    if waits && !caches.volumes.iter().any(|(_, volume)| is_kept(volume)) {
+    // Whoever schedules chooses among the volumes that there are, and keeps one for the claim.
+    let is_late = mode == Some("WaitForFirstConsumer") && named.is_none();
+    if is_late && node.is_none() && !caches.volumes.iter().any(|(_, volume)| is_kept(volume)) {
         return Effect::Done;
     }
     let node: Option<Arc<Node>> = node.and_then(|name| caches.nodes.get(&NamespacedName::new("", name))).cloned();
@@ -85,7 +86,8 @@ fn find_volume(
         let all = caches.volumes.iter().map(|(_, volume)| volume);
         // One that was made for the claim stays its own, whatever node is chosen since.
         let node_of = |volume: &PersistentVolume| node.as_deref().filter(|_| !is_kept(volume));
-        all.filter(|volume| fits(volume, claim, spec, node_of(volume))).collect()
+        let may_be = |volume: &PersistentVolume| !is_late || is_kept(volume);
+        all.filter(|volume| may_be(volume) && fits(volume, claim, spec, node_of(volume))).collect()
     };
     // One that was kept for the claim; else of those with the fewest modes the smallest that is large enough.
     let modes =

@@ -102,7 +102,7 @@ pub(crate) enum Job {
     Hold(String),
     /// Say where a pod will be bound once others have gone.
     Nominate(PodName),
-    /// Tell a PersistentVolumeClaim the node of its first consumer.
+    /// Tell a PersistentVolumeClaim the node of its first consumer, or a PersistentVolume its claim.
     Volume(PodName),
     /// Create a NodeClaim.
     Launch(String),

@@ -1,11 +1,13 @@
 //! What comes before a binding: volumes that wait for their first consumer are told its node, and are waited for. Only a
 //! volume that is bound can be mounted, and nobody else says for which node it is to be made.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use berth_decisions::{Binding, Nomination};
+use berth_state::VolumeOn;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use serde_json::json;
 
 use super::schedule::pod_name;
@@ -16,6 +18,8 @@ use crate::write::{Op, Outcome, Write};
 
 /// As kube-scheduler says it to provisioners.
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
+/// As kube-scheduler says it to the volume controller: nobody has reserved the volume by hand.
+const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 /// How often a pod that waits for its volumes is looked at, whatever is told of them.
 const LOOK: Duration = Duration::from_secs(2);
 
@@ -29,6 +33,9 @@ impl Core {
         }
         let node = binding.node.key.name.to_string();
         let mut waits_for = Vec::new();
+        let mut taken = BTreeSet::new();
+        let mut chosen = Vec::new();
+        let mut is_enough = true;
         for name in record.volume_claims.clone() {
             let claim = self.state.get_as::<PersistentVolumeClaim>(&pod.namespace, &name).cloned();
             let volume = claim.as_ref().and_then(|claim| claim.spec.as_ref()?.volume_name.as_deref());
@@ -36,12 +43,24 @@ impl Core {
                 continue;
             }
             if let Some(claim) = claim {
-                self.select_node(&claim, &node);
+                match self.state.volume_on((&pod.namespace, &name), &node, &taken) {
+                    None => self.select_node(&claim, &node),
+                    Some(VolumeOn::Nothing) => is_enough = false,
+                    Some(VolumeOn::Kept(volume)) => drop(taken.insert(volume)),
+                    Some(VolumeOn::Free(volume)) => {
+                        taken.insert(volume.clone());
+                        chosen.push((volume, claim));
+                    }
+                }
             }
             waits_for.push(format!("{name:?}"));
         }
         if waits_for.is_empty() {
             return true;
+        }
+        // All or none: what is kept for one claim is of no use where the next one finds nothing.
+        for (volume, claim) in chosen.iter().filter(|_| is_enough) {
+            self.keep_volume(volume, claim);
         }
         let (object, node) = (binding.object.clone(), binding.node.clone());
         let message = format!("persistentvolumeclaim {} to be bound on node {}", waits_for.join(", "), node.key.name);
@@ -73,11 +92,32 @@ impl Core {
         self.write(job, Write { key, uid, op: Op::Merge(patch) });
     }
 
-    /// The write of a node to a claim was answered. Whatever came of it, the pod is looked at again.
+    /// Has a volume that is there kept for a claim, as kube-scheduler does where nobody makes one: the volume controller binds
+    /// them to each other then.
+    fn keep_volume(&mut self, volume: &str, claim: &PersistentVolumeClaim) {
+        let Some(known) = self.state.get_as::<PersistentVolume>("", volume) else { return };
+        let own = &claim.metadata;
+        let (namespace, name) = (own.namespace.clone().unwrap_or_default(), own.name.clone().unwrap_or_default());
+        let job = Job::Volume(crate::view::PodName { namespace: namespace.clone(), name: name.clone() });
+        if self.queue.is_running(&job) {
+            return;
+        }
+        // With the version that was chosen: whoever was faster has it.
+        let patch = json!({
+            "metadata": {"resourceVersion": known.metadata.resource_version, "annotations": {BOUND_BY_CONTROLLER: "yes"}},
+            "spec": {"claimRef": {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": namespace,
+                "name": name, "uid": own.uid, "resourceVersion": own.resource_version}},
+        });
+        let uid = known.metadata.uid.clone().unwrap_or_default();
+        let key = NamedObject::cluster(Kind::PersistentVolume, volume.to_owned());
+        self.write(job, Write { key, uid, op: Op::Merge(patch) });
+    }
+
+    /// The write of a node to a claim, or of a claim to a volume, was answered. Whatever came of it, the pod is looked at again.
     pub(super) fn selected(&mut self, job: &Job, outcome: &Outcome) {
         self.queue.done(job);
         if !matches!(outcome, Outcome::Done(_)) {
-            tracing::debug!(?job, outcome = outcome.word(), "the node of a volume was not written");
+            tracing::debug!(?job, outcome = outcome.word(), "the node or the claim of a volume was not written");
         }
     }
 }

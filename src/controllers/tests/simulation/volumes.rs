@@ -1,7 +1,9 @@
 //! Volumes that wait for their first consumer, and pods that another scheduler binds.
 
+use std::time::Duration;
+
 use berth_cloudprovider_fake::cloud::CloudFaults;
-use k8s_openapi::api::core::v1::{Binding, Event, PersistentVolumeClaim};
+use k8s_openapi::api::core::v1::{Binding, Event, PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::Api;
 use kube::api::{ListParams, PostParams};
@@ -31,14 +33,70 @@ async fn a_volume_is_made_for_the_node_before_its_pod_is_bound() {
     let mut deployment = web(1);
     deployment["spec"]["template"]["spec"]["volumes"] =
         json!([{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]);
+    let began = tokio::time::Instant::now();
     world.deploy(deployment).await;
     let runs = world.settles(10, async |world| world.all_run().await == Some(1)).await;
     assert!(runs, "{}", state_of(&world).await);
+    // In virtual time. The regression: ten seconds more, as the pod stood in its own way where it was nominated.
+    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
     let node = world.pods().await[0].spec.as_ref().unwrap().node_name.clone();
     let claim = claims.get("data").await.unwrap();
     let selected = claim.metadata.annotations.unwrap_or_default().get("volume.kubernetes.io/selected-node").cloned();
     assert_eq!(selected, node, "nobody else tells provisioners the node");
     assert!(claim.spec.unwrap().volume_name.is_some_and(|volume| !volume.is_empty()));
+    assert_eq!(world.claims().await.len(), 1, "{}", state_of(&world).await);
+    assert_eq!(world.violations(), Vec::<String>::new());
+}
+
+/// The regression: nobody made the volume, and nobody kept one that was there for the claim, so that its pod waited for good.
+#[tokio::test(start_paused = true)]
+async fn volumes_that_are_there_are_kept_for_the_claims_of_a_pod_before_it_is_bound() {
+    let world = world().await;
+    let class = json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "local"},
+        "provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"});
+    world.create::<StorageClass>(class).await;
+    let claims = Api::<PersistentVolumeClaim>::default_namespaced(world.client.clone());
+    let claim = |name: &str, more: Value| {
+        let mut claim = json!({"metadata": {"name": name}, "spec": {"storageClassName": "local",
+            "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
+        claim["spec"].as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        serde_json::from_value(claim).unwrap()
+    };
+    let fast = json!({"selector": {"matchLabels": {"disk": "fast"}}});
+    for (name, more) in [("data", json!({})), ("more", json!({})), ("fast", fast)] {
+        claims.create(&PostParams::default(), &claim(name, more)).await.unwrap();
+    }
+    for (name, size, zone, disk) in [
+        ("big", "9Gi", "port-1a", "slow"),
+        ("small", "2Gi", "port-1a", "slow"),
+        ("elsewhere", "1Gi", "port-1b", "slow"),
+        ("quick", "9Gi", "port-1a", "fast"),
+    ] {
+        let zone = json!({"key": "topology.kubernetes.io/zone", "operator": "In", "values": [zone]});
+        let volume = json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name, "labels": {"disk": disk}},
+            "spec": {"capacity": {"storage": size}, "accessModes": ["ReadWriteOnce"], "storageClassName": "local",
+                "persistentVolumeReclaimPolicy": "Retain", "local": {"path": "/mnt"},
+                "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [zone]}]}}}});
+        world.create::<PersistentVolume>(volume).await;
+    }
+    let mut deployment = web(1);
+    let volumes =
+        ["data", "more", "fast"].map(|name| json!({"name": name, "persistentVolumeClaim": {"claimName": name}}));
+    deployment["spec"]["template"]["spec"]["volumes"] = json!(volumes);
+    world.deploy(deployment).await;
+    let runs = world.settles(10, async |world| world.all_run().await == Some(1)).await;
+    assert!(runs, "{}", state_of(&world).await);
+    let mut bound = Vec::new();
+    for name in ["data", "more", "fast"] {
+        let claim = claims.get(name).await.unwrap();
+        let annotations = claim.metadata.annotations.unwrap_or_default();
+        assert_eq!(annotations.get("volume.kubernetes.io/selected-node"), None, "there is no provisioner to be told");
+        bound.push(claim.spec.unwrap().volume_name.unwrap());
+    }
+    assert_eq!(bound.pop().unwrap(), "quick", "the only one with the label");
+    bound.sort();
+    assert_ne!(bound[0], bound[1]);
+    assert!(bound.contains(&"small".to_owned()), "{bound:?}");
     assert_eq!(world.claims().await.len(), 1, "{}", state_of(&world).await);
     assert_eq!(world.violations(), Vec::<String>::new());
 }

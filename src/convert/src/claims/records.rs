@@ -1,11 +1,11 @@
 //! What of claims, volumes and storage classes decides where pods may run.
 
-use berth_model::{Requirement, Requirements, Sym, Symbols};
+use berth_model::{Labels, Requirement, Requirements, Selector, Sym, Symbols};
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimSpec};
 use k8s_openapi::api::storage::v1::StorageClass;
 
 use crate::terms::{impossible, node_key, node_terms};
-use crate::{Problem, drivers, quantities};
+use crate::{Problem, drivers, quantities, terms};
 
 /// What a claim asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -16,6 +16,8 @@ pub(crate) struct ClaimTemplate {
     pub(super) access_modes: AccessModes,
     pub(super) is_block: bool,
     pub(super) nanos: i128,
+    /// Which volumes will do; `None`: whatever their labels.
+    pub(super) selector: Option<Selector>,
 }
 
 /// A set of access modes.
@@ -64,9 +66,12 @@ pub(crate) struct VolumeRecord {
     pub(super) storage_class: Sym,
     pub(super) claim: Option<(Sym, Sym)>,
     pub(super) is_available: bool,
+    /// Whether it is bound to the claim that it names.
+    pub(super) is_bound: bool,
     pub(super) access_modes: AccessModes,
     pub(super) is_block: bool,
     pub(super) nanos: i128,
+    pub(super) labels: Labels,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -91,11 +96,14 @@ impl ClaimTemplate {
             access_modes: AccessModes::new(spec.access_modes.as_ref()),
             is_block: spec.volume_mode.as_deref() == Some("Block"),
             nanos: storage.map_or(0, |quantity| quantities::parse(&quantity.0).unwrap_or(0)),
+            // No server takes one that cannot be read: it selects nothing.
+            selector: spec
+                .selector
+                .as_ref()
+                .map(|own| terms::selector(Some(own), symbols).unwrap_or(Selector { requirements: None })),
         }
     }
 }
-
-// === impl Storage ===
 
 // === impl ClaimRecord ===
 
@@ -134,6 +142,9 @@ impl VolumeRecord {
             topology = Some(terms);
         }
         let phase = volume.status.as_ref().and_then(|status| status.phase.as_deref());
+        let is_staying = volume.metadata.deletion_timestamp.is_none();
+        let labels = volume.metadata.labels.iter().flatten();
+        let labels: Vec<_> = labels.map(|(key, value)| (symbols.intern(key), symbols.intern(value))).collect();
         let storage = spec.capacity.as_ref().and_then(|capacity| capacity.get("storage"));
         Ok(VolumeRecord {
             topology,
@@ -145,11 +156,12 @@ impl VolumeRecord {
                 let namespace = symbols.intern(claim.namespace.as_deref().unwrap_or("default"));
                 Some((namespace, symbols.intern(claim.name.as_deref()?)))
             }),
-            is_available: matches!(phase, None | Some("" | "Available" | "Pending"))
-                && volume.metadata.deletion_timestamp.is_none(),
+            is_available: matches!(phase, None | Some("" | "Available" | "Pending")) && is_staying,
+            is_bound: phase == Some("Bound") && is_staying,
             access_modes: AccessModes::new(spec.access_modes.as_ref()),
             is_block: spec.volume_mode.as_deref() == Some("Block"),
             nanos: storage.map_or(0, |quantity| quantities::parse(&quantity.0).unwrap_or(0)),
+            labels: Labels::new(labels),
         })
     }
 }

@@ -1,12 +1,14 @@
 //! Claims and volumes that change: pods that wait for them look again.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use berth_model::Sym;
+use berth_model::{Requirements, Sym};
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 
 use super::{Live, Objects, Patched};
 use crate::builder::Builder;
+use crate::claims::VolumeOn;
 use crate::metadata::namespace_of;
 
 impl Live {
@@ -64,6 +66,17 @@ impl Live {
         storage.set_volume(name, after);
         let claims = storage.bound_to(name);
         self.look_again(&claims, objects)
+    }
+
+    /// Which of the volumes that there are a claim is to be bound to on a node, those of `taken` aside; `None` where it has one,
+    /// or whoever provisions its class makes one.
+    pub fn volume_on(&self, (namespace, name): (&str, &str), node: &str, taken: &BTreeSet<String>) -> Option<VolumeOn> {
+        let symbols = &self.cluster.symbols;
+        let id = (symbols.get(namespace)?, symbols.get(name)?);
+        let node = self.cluster.nodes.get(self.position_of(node)?)?;
+        let reaches =
+            |terms: &[Requirements]| terms.iter().any(|one| node.satisfies(one, symbols, |key| node.labels.get(key)));
+        self.rooms.resolver.storage.volume_on(id, reaches, |name| taken.contains(symbols.text(name)), symbols)
     }
 
     /// The pods of claims mean something else now.

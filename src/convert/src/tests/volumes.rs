@@ -68,6 +68,23 @@ fn known(claim: Value) -> Value {
     with(claim, json!({"metadata": {"uid": "u"}, "status": {"phase": "Pending"}}))
 }
 
+#[rstest]
+#[case::of_its_labels(json!({"metadata": {"labels": {"disk": "fast"}}}), true)]
+#[case::of_others(json!({"metadata": {"labels": {"disk": "slow"}}}), false)]
+#[case::of_none(json!({}), false)]
+#[case::bound_to_it(json!({"metadata": {"labels": {"disk": "fast"}}, "spec": {"claimRef": {"namespace": "default", "name": "data"}},
+    "status": {"phase": "Bound"}}), true)]
+#[case::bound_to_another(json!({"metadata": {"labels": {"disk": "fast"}},
+    "spec": {"claimRef": {"namespace": "default", "name": "d"}}, "status": {"phase": "Bound"}}), false)]
+fn a_claim_finds_the_volumes_that_its_selector_selects(#[case] volume_is: Value, #[case] finds: bool) {
+    let asks = json!({"storageClassName": "local", "selector": {"matchLabels": {"disk": "fast"}}});
+    let there = with(volume("pv1", json!({"spec": {"storageClassName": "local"}})), volume_is);
+    let class = class("local", json!({"provisioner": "kubernetes.io/no-provisioner"}));
+    let refusal = convert([pod_with_claim("a", "data"), known(claim(asks)), class, there]);
+    let expected = (!finds).then_some("node(s) didn't find available persistent volumes to bind");
+    assert_eq!(first_refusal(&refusal.cluster), expected);
+}
+
 /// A claim whose volume is being made for a node.
 fn made_for(node: &str, rest: Value) -> Value {
     let chosen = json!({"metadata": {"annotations": {"volume.kubernetes.io/selected-node": node}}});
