@@ -180,7 +180,7 @@ fn a_pod_that_is_nominated_where_it_is_expected_is_bound_there() {
     for launches in [false, true] {
         let mut state = state_of(&[mk_node("n", "3", &json!({})), mk_pod("a", "2", nominated.clone())]);
         let expected = ExpectedNodes::from([("n".into(), Arc::new(BTreeSet::from(["default/a".into()])))]);
-        let options = Options { expected, launches, ..Options::default() };
+        let options = Options { launches, expected, ..Options::default() };
         let decision = decide(&mut state, &options, NOW).unwrap();
         let bound: Vec<_> = decision.bindings.iter().map(|binding| (&binding.object, &binding.node)).collect();
         assert_eq!(bound, [(&pod_ref("a"), &node_ref("n"))], "{launches}");
