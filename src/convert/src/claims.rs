@@ -2,6 +2,7 @@
 //!
 //! The reasons are kube-scheduler's own (VolumeBinding, VolumeRestrictions).
 
+mod existing;
 mod records;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,24 +13,14 @@ use k8s_openapi::api::storage::v1::StorageClass;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::Problem;
+pub use existing::VolumeOn;
+use existing::Wanting;
 pub(crate) use records::{ClaimRecord, ClaimTemplate, ClassRecord, VolumeRecord};
 
 const UNBOUND_IMMEDIATE: &str = "pod has unbound immediate PersistentVolumeClaims";
 const VOLUME_MISSING: &str = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)";
-const NO_VOLUME_TO_BIND: &str = "node(s) didn't find available persistent volumes to bind";
 const EXCLUSIVE_IN_USE: &str =
     "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode";
-
-/// Which of the volumes that there are a claim is to be bound to on a node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum VolumeOn {
-    /// None is left there.
-    Nothing,
-    /// This one names the claim: it is being bound.
-    Kept(String),
-    /// This one is free.
-    Free(String),
-}
 
 /// What one of a pod's volumes stands for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -135,16 +126,21 @@ impl Storage {
         }
     }
 
-    /// The claims that are bound to a volume.
-    pub(crate) fn bound_to(&self, volume: Sym) -> Vec<(Sym, Sym)> {
-        let claims = self.claims.iter().filter(|(_, claim)| claim.asks.volume == Some(volume));
-        claims.map(|(id, _)| *id).collect()
+    /// Whether a claim is bound to a volume.
+    pub(crate) fn is_bound_to(&self, id: (Sym, Sym), volume: Sym) -> bool {
+        self.claims.get(&id).is_some_and(|claim| claim.asks.volume == Some(volume))
     }
 
-    /// Whether a volume may be bound to claims of its class that are not bound yet.
-    pub(crate) fn may_be_bound(&self, volume: &VolumeRecord) -> bool {
-        let class = self.classes.get(&volume.storage_class);
-        volume.is_available && class.is_some_and(|class| class.waits_for_consumer && !class.makes_volumes)
+    /// Whether a claim has no volume as far as it is known, or is not known.
+    pub(crate) fn is_unbound(&self, id: (Sym, Sym)) -> bool {
+        self.claims.get(&id).is_none_or(|claim| claim.asks.volume.is_none())
+    }
+
+    /// The class of a volume whose claims that are not bound yet may come to it.
+    pub(crate) fn class_to_bind(&self, volume: &VolumeRecord) -> Option<Sym> {
+        let class = self.classes.get(&volume.storage_class)?;
+        let is_of_use = volume.is_available || volume.is_bound;
+        (is_of_use && class.waits_for_consumer && !class.makes_volumes).then_some(volume.storage_class)
     }
 
     /// The names of the claims that a pod's volumes stand for.
@@ -272,11 +268,13 @@ impl Storage {
     ) -> Result<(), Refusal> {
         volumes.attachments.retain(|(driver, _)| self.limited_drivers.contains(driver));
         let mut refused = Ok(());
+        let mut wanting: Vec<Wanting<'_>> = Vec::new();
         for claim in claims {
             let (name, template) = claim_name(claim, pod, symbols);
-            let outcome = self.resolve_one((namespace, name), template, volumes, symbols);
+            let outcome = self.resolve_one((namespace, name), template, (volumes, &mut wanting), symbols);
             refused = refused.and(outcome.map_err(Refusal));
         }
+        refused = refused.and(self.bind_each_its_own(&wanting, volumes, symbols).map_err(Refusal));
         volumes.attachments.sort_unstable();
         volumes.attachments.dedup();
         volumes.exclusive_claims.sort_unstable();
@@ -288,11 +286,11 @@ impl Storage {
         refused
     }
 
-    fn resolve_one(
-        &self,
+    fn resolve_one<'a>(
+        &'a self,
         id: (Sym, Sym),
-        template: Option<&ClaimTemplate>,
-        volumes: &mut Volumes,
+        template: Option<&'a ClaimTemplate>,
+        (volumes, wanting): (&mut Volumes, &mut Vec<Wanting<'a>>),
         symbols: &mut Symbols,
     ) -> Result<(), String> {
         let record = self.claims.get(&id);
@@ -313,7 +311,7 @@ impl Storage {
         if is_exclusive {
             volumes.exclusive_claims.push(claim_handle(id, symbols));
         }
-        self.resolve_volume(id, (asks, self.is_new(record)), volumes, symbols)?;
+        self.resolve_volume(id, (asks, self.is_new(record)), (volumes, wanting), symbols)?;
         if is_exclusive && self.in_use.contains(&id) {
             return Err(EXCLUSIVE_IN_USE.to_owned());
         }
@@ -331,11 +329,11 @@ impl Storage {
         asks.storage_class.or(default).filter(|name| !symbols.text(*name).is_empty())
     }
 
-    fn resolve_volume(
-        &self,
+    fn resolve_volume<'a>(
+        &'a self,
         id: (Sym, Sym),
-        (asks, is_new): (&ClaimTemplate, bool),
-        volumes: &mut Volumes,
+        (asks, is_new): (&'a ClaimTemplate, bool),
+        (volumes, wanting): (&mut Volumes, &mut Vec<Wanting<'a>>),
         symbols: &mut Symbols,
     ) -> Result<(), String> {
         match asks.volume {
@@ -347,20 +345,22 @@ impl Storage {
                 volumes.attachments.extend(attachment.filter(|(driver, _)| self.limited_drivers.contains(driver)));
                 Ok(())
             }
-            None => self.resolve_unbound(id, (asks, is_new), volumes, symbols),
+            None => self.resolve_unbound(id, (asks, is_new), (volumes, wanting), symbols),
         }
     }
 
-    fn resolve_unbound(
-        &self,
+    fn resolve_unbound<'a>(
+        &'a self,
         id: (Sym, Sym),
-        (asks, is_new): (&ClaimTemplate, bool),
-        volumes: &mut Volumes,
+        (asks, is_new): (&'a ClaimTemplate, bool),
+        (volumes, wanting): (&mut Volumes, &mut Vec<Wanting<'a>>),
         symbols: &mut Symbols,
     ) -> Result<(), String> {
         // One that is bound at once, which is none of the scheduler's business, is bound by the time that its pod is placed.
-        let bind_at_once = |class: Sym, volumes: &mut Volumes, symbols: &Symbols| {
-            let bound = if is_new { self.bind_existing(id, class, asks, volumes, symbols) } else { Err(String::new()) };
+        let mut bind_at_once = |class: Sym, volumes: &mut Volumes, symbols: &Symbols| {
+            let wants = Wanting { id, class, asks };
+            let bound = if is_new { self.bind_existing(wants, volumes, symbols) } else { Err(String::new()) };
+            wanting.extend(bound.is_ok().then_some(wants));
             bound.map_err(|_| UNBOUND_IMMEDIATE.to_owned())
         };
         let Some(name) = self.class_of(asks, symbols) else {
@@ -383,7 +383,9 @@ impl Storage {
             volumes.unbound.push(vec![only]);
         }
         if !class.makes_volumes {
-            return self.bind_existing(id, name, asks, volumes, symbols);
+            let wants = Wanting { id, class: name, asks };
+            wanting.push(wants);
+            return self.bind_existing(wants, volumes, symbols);
         }
         volumes.unbound.extend(class.topologies.clone());
         if self.limited_drivers.contains(&class.driver) {
@@ -397,82 +399,6 @@ impl Storage {
     /// will do. A provisioner gives up a node that is gone, so that one does not hold pods back.
     fn selected_node(&self, id: (Sym, Sym)) -> Option<Sym> {
         self.claims.get(&id)?.selected_node.filter(|node| self.nodes.contains(node))
-    }
-
-    /// A class without provisioner: one of the volumes that are there and large enough must be near.
-    fn bind_existing(
-        &self,
-        id: (Sym, Sym),
-        class: Sym,
-        asks: &ClaimTemplate,
-        volumes: &mut Volumes,
-        symbols: &Symbols,
-    ) -> Result<(), String> {
-        let mut alternatives = Vec::new();
-        let mut is_anywhere = false;
-        let mut n_fitting = 0;
-        for (_, volume) in self.fitting(id, class, asks, symbols) {
-            n_fitting += 1;
-            match &volume.topology {
-                None => is_anywhere = true,
-                Some(terms) => alternatives.extend(terms.iter().cloned()),
-            }
-        }
-        if n_fitting == 0 {
-            return Err(NO_VOLUME_TO_BIND.to_owned());
-        }
-        if !is_anywhere {
-            alternatives.sort_unstable();
-            alternatives.dedup();
-            volumes.unbound.push(alternatives);
-        }
-        Ok(())
-    }
-
-    /// The volumes that a claim of a class may be bound to, in order of the input.
-    fn fitting<'a>(
-        &'a self,
-        id: (Sym, Sym),
-        class: Sym,
-        asks: &'a ClaimTemplate,
-        symbols: &'a Symbols,
-    ) -> impl Iterator<Item = (Sym, &'a VolumeRecord)> {
-        let all = self.volume_order.iter().filter_map(|name| Some((*name, self.volumes.get(name)?)));
-        all.filter(move |(_, volume)| {
-            let is_its_own = volume.claim == Some(id);
-            (volume.is_available || (volume.is_bound && is_its_own))
-                && volume.storage_class == class
-                && (volume.claim.is_none() || is_its_own)
-                && volume.nanos >= asks.nanos
-                && volume.is_block == asks.is_block
-                && asks.access_modes.are_within(volume.access_modes)
-                && asks.selector.as_ref().is_none_or(|selector| selector.matches(&volume.labels, symbols))
-        })
-    }
-
-    /// Of the volumes that a claim may be bound to on a node the one that keeps itself for it, else the smallest; `None` where
-    /// the claim has a volume, or its class makes one or waits for nobody.
-    pub(crate) fn volume_on(
-        &self,
-        id: (Sym, Sym),
-        reaches: impl Fn(&[Requirements]) -> bool,
-        taken: impl Fn(Sym) -> bool,
-        symbols: &Symbols,
-    ) -> Option<VolumeOn> {
-        let claim = self.claims.get(&id).filter(|claim| claim.asks.volume.is_none())?;
-        let name = self.class_of(&claim.asks, symbols)?;
-        self.classes.get(&name).filter(|class| class.waits_for_consumer && !class.makes_volumes)?;
-        let near = self
-            .fitting(id, name, &claim.asks, symbols)
-            .filter(|(name, volume)| !taken(*name) && volume.topology.as_ref().is_none_or(|terms| reaches(terms)));
-        let order = |(name, volume): &(Sym, &VolumeRecord)| {
-            (volume.claim.is_none(), volume.nanos, symbols.text(*name).to_owned())
-        };
-        Some(match near.min_by_key(order) {
-            None => VolumeOn::Nothing,
-            Some((name, volume)) if volume.claim.is_some() => VolumeOn::Kept(symbols.text(name).to_owned()),
-            Some((name, _)) => VolumeOn::Free(symbols.text(name).to_owned()),
-        })
     }
 }
 

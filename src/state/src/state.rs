@@ -220,10 +220,9 @@ impl State {
         self.built.as_ref().map(|built| built.live.tidied())
     }
 
-    /// Which of the volumes that there are a claim (its namespace and name) is to be bound to on a node, those of `taken` aside;
-    /// `None` where it has one, whoever provisions its class makes one, or that is not known before the next conversion.
-    pub fn volume_on(&self, claim: (&str, &str), node: &str, taken: &BTreeSet<String>) -> Option<VolumeOn> {
-        self.built.as_ref()?.live.volume_on(claim, node, taken)
+    /// What a claim, by its namespace and name, is to be bound to on a node, the volumes in `taken` aside.
+    pub fn volume_on(&mut self, claim: (&str, &str), node: &str, taken: &BTreeSet<String>, now: Time) -> VolumeOn {
+        self.converted_by(now).live.volume_on(claim, node, taken)
     }
 
     /// The nodes that were going away when [`State::cluster`] was asked last, by name: the cluster does not have them.

@@ -1,6 +1,7 @@
 //! Instances that the cloud will take back: their pods leave while there is time. Replacements of spot instances, and of those
 //! in interruptible reservations, are launched at once, as two minutes are little. Machines that are told of earlier are
-//! replaced within budgets first, and go by force ten minutes before. Each pod leaves when its next place is ready, or in the last seconds, see [`super::drain`].
+//! replaced within budgets first, and go by force ten minutes before. Each pod leaves when its next place is ready, or in the
+//! last seconds, see [`super::drain`].
 
 use berth_api::labels;
 use berth_cloudprovider::InterruptionReason;

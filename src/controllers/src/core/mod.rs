@@ -255,6 +255,8 @@ pub(crate) struct Core {
     nominated: Nominated,
     /// Nodes that did not let pods in.
     avoided: Avoided,
+    /// By claim: the volume that is being written to be its own, until that is answered.
+    kept_volumes: BTreeMap<PodName, String>,
     /// What became of NodeClaims.
     registrations: Registrations,
     slot_time: SlotTime,
@@ -350,6 +352,7 @@ impl Core {
             expected_nodes: ExpectedNodes::new(),
             nominated: Nominated::default(),
             avoided: Avoided::default(),
+            kept_volumes: BTreeMap::new(),
             registrations: Registrations::default(),
             slot_time: SlotTime::default(),
             n_named: 0,

@@ -14,6 +14,7 @@ use super::schedule::pod_name;
 use super::{Core, Job};
 use crate::clock::after;
 use crate::kind::{Kind, NamedObject};
+use crate::view::PodName;
 use crate::write::{Op, Outcome, Write};
 
 /// As kube-scheduler says it to provisioners.
@@ -33,7 +34,7 @@ impl Core {
         }
         let node = binding.node.key.name.to_string();
         let mut waits_for = Vec::new();
-        let mut taken = BTreeSet::new();
+        let mut taken: BTreeSet<String> = self.kept_volumes.values().cloned().collect();
         let mut chosen = Vec::new();
         let mut is_enough = true;
         for name in record.volume_claims.clone() {
@@ -42,25 +43,25 @@ impl Core {
             if volume.is_some_and(|volume| !volume.is_empty()) {
                 continue;
             }
-            if let Some(claim) = claim {
-                match self.state.volume_on((&pod.namespace, &name), &node, &taken) {
-                    None => self.select_node(&claim, &node),
-                    Some(VolumeOn::Nothing) => is_enough = false,
-                    Some(VolumeOn::Kept(volume)) => drop(taken.insert(volume)),
-                    Some(VolumeOn::Free(volume)) => {
-                        taken.insert(volume.clone());
-                        chosen.push((volume, claim));
-                    }
+            waits_for.push(format!("{name:?}"));
+            let id = PodName { namespace: pod.namespace.clone(), name };
+            let Some(claim) = claim.filter(|_| !self.queue.is_running(&Job::Volume(id.clone()))) else { continue };
+            match self.state.volume_on((&id.namespace, &id.name), &node, &taken, now) {
+                VolumeOn::Made => self.select_node(id, &claim, &node),
+                VolumeOn::Nothing => is_enough = false,
+                VolumeOn::Kept(volume) => drop(taken.insert(volume)),
+                VolumeOn::Free(volume) => {
+                    taken.insert(volume.clone());
+                    chosen.push((id, claim, volume));
                 }
             }
-            waits_for.push(format!("{name:?}"));
         }
         if waits_for.is_empty() {
             return true;
         }
         // All or none: what is kept for one claim is of no use where the next one finds nothing.
-        for (volume, claim) in chosen.iter().filter(|_| is_enough) {
-            self.keep_volume(volume, claim);
+        for (id, claim, volume) in chosen.into_iter().filter(|_| is_enough) {
+            self.keep_volume(id, &claim, volume);
         }
         let (object, node) = (binding.object.clone(), binding.node.clone());
         let message = format!("persistentvolumeclaim {} to be bound on node {}", waits_for.join(", "), node.key.name);
@@ -72,50 +73,43 @@ impl Core {
         false
     }
 
-    fn select_node(&mut self, claim: &PersistentVolumeClaim, node: &str) {
+    fn select_node(&mut self, id: PodName, claim: &PersistentVolumeClaim, node: &str) {
         let metadata = &claim.metadata;
         let selected = metadata.annotations.as_ref().and_then(|all| all.get(SELECTED_NODE));
-        let (namespace, name) =
-            (metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default());
-        let job = Job::Volume(crate::view::PodName { namespace: namespace.clone(), name: name.clone() });
         // One that was chosen for another pod, or before, stands until its provisioner gives it up, or it is gone.
-        let stands =
-            selected.is_some_and(|selected| selected == node || self.view.nodes.get(selected.as_str()).is_some());
-        if stands || self.queue.is_running(&job) {
+        if selected.is_some_and(|selected| selected == node || self.view.nodes.get(selected.as_str()).is_some()) {
             return;
         }
         let patch = json!({"metadata": {
             "resourceVersion": metadata.resource_version, "annotations": {SELECTED_NODE: node},
         }});
-        let key = NamedObject::namespaced(Kind::PersistentVolumeClaim, namespace, name);
+        let key = NamedObject::namespaced(Kind::PersistentVolumeClaim, id.namespace.clone(), id.name.clone());
         let uid = metadata.uid.clone().unwrap_or_default();
-        self.write(job, Write { key, uid, op: Op::Merge(patch) });
+        self.write(Job::Volume(id), Write { key, uid, op: Op::Merge(patch) });
     }
 
     /// Has a volume that is there kept for a claim, as kube-scheduler does where nobody makes one: the volume controller binds
     /// them to each other then.
-    fn keep_volume(&mut self, volume: &str, claim: &PersistentVolumeClaim) {
-        let Some(known) = self.state.get_as::<PersistentVolume>("", volume) else { return };
-        let own = &claim.metadata;
-        let (namespace, name) = (own.namespace.clone().unwrap_or_default(), own.name.clone().unwrap_or_default());
-        let job = Job::Volume(crate::view::PodName { namespace: namespace.clone(), name: name.clone() });
-        if self.queue.is_running(&job) {
-            return;
-        }
+    fn keep_volume(&mut self, id: PodName, claim: &PersistentVolumeClaim, volume: String) {
+        let Some(known) = self.state.get_as::<PersistentVolume>("", &volume) else { return };
         // With the version that was chosen: whoever was faster has it.
         let patch = json!({
             "metadata": {"resourceVersion": known.metadata.resource_version, "annotations": {BOUND_BY_CONTROLLER: "yes"}},
-            "spec": {"claimRef": {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": namespace,
-                "name": name, "uid": own.uid, "resourceVersion": own.resource_version}},
+            "spec": {"claimRef": {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": id.namespace,
+                "name": id.name, "uid": claim.metadata.uid, "resourceVersion": claim.metadata.resource_version}},
         });
         let uid = known.metadata.uid.clone().unwrap_or_default();
-        let key = NamedObject::cluster(Kind::PersistentVolume, volume.to_owned());
-        self.write(job, Write { key, uid, op: Op::Merge(patch) });
+        let key = NamedObject::cluster(Kind::PersistentVolume, volume.clone());
+        self.kept_volumes.insert(id.clone(), volume);
+        self.write(Job::Volume(id), Write { key, uid, op: Op::Merge(patch) });
     }
 
     /// The write of a node to a claim, or of a claim to a volume, was answered. Whatever came of it, the pod is looked at again.
     pub(super) fn selected(&mut self, job: &Job, outcome: &Outcome) {
         self.queue.done(job);
+        if let Job::Volume(claim) = job {
+            self.kept_volumes.remove(claim);
+        }
         if !matches!(outcome, Outcome::Done(_)) {
             tracing::debug!(?job, outcome = outcome.word(), "the node or the claim of a volume was not written");
         }
@@ -127,6 +121,8 @@ mod tests {
     use std::collections::BTreeMap;
 
     use berth_state::{Key, Kind as Of, ObjectRef};
+    use k8s_openapi::api::core::v1::Pod;
+    use k8s_openapi::api::storage::v1::StorageClass;
     use serde_json::Value;
 
     use super::super::tests::at_rest;
@@ -138,35 +134,90 @@ mod tests {
         ObjectRef { key: Key::new(kind, namespace, name), uid: Some(name.into()) }
     }
 
+    fn applied<T: serde::de::DeserializeOwned>(core: &mut Core, object: Value)
+    where
+        Object: From<T>,
+    {
+        let object: T = serde_json::from_value(object).unwrap();
+        core.handle(Input::Observed(Observed::Applied(Object::from(object))), now());
+    }
+
+    fn now() -> Timestamp {
+        "2026-01-01T00:00:00Z".parse().unwrap()
+    }
+
+    fn user(name: &str, claim: &str) -> Value {
+        json!({"metadata": {"name": name, "namespace": "default", "uid": name, "resourceVersion": "9"},
+            "spec": {"containers": [{"name": "c", "image": "i"}],
+                "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]}})
+    }
+
+    fn is_bound(core: &mut Core, pod: &str) -> bool {
+        let (object, node) = (reference(Of::Pod, "default", pod), reference(Of::Node, "", "n1"));
+        let binding = Binding { object, node, draws_from: None, annotations: BTreeMap::new(), waits: false };
+        core.has_volumes(&binding, now())
+    }
+
+    /// The writes about volumes so far.
+    fn written(core: &Core) -> Vec<(String, &Value)> {
+        let about_volumes = core.effects.iter().filter_map(|effect| match effect {
+            Effect::Write(Some(Job::Volume(_)), write) => Some(write),
+            _ => None,
+        });
+        let patches = about_volumes.filter_map(|write| match &write.op {
+            Op::Merge(patch) => Some((write.key.name.clone(), patch)),
+            _ => None,
+        });
+        patches.collect()
+    }
+
     /// Which node is written to the claim of a pod that is to be bound to the node n1, where the claim names one of old.
     fn written_instead_of(node: &str) -> Option<Value> {
         let mut core = at_rest(2);
-        let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
         let chosen = json!({"metadata": {"name": "data", "namespace": "default", "uid": "data", "resourceVersion": "9",
             "annotations": {SELECTED_NODE: node}}, "spec": {}, "status": {"phase": "Pending"}});
-        let user = json!({"metadata": {"name": "late", "namespace": "default", "uid": "late", "resourceVersion": "9"},
-            "spec": {"containers": [{"name": "c", "image": "i"}],
-                "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}});
-        let claim: PersistentVolumeClaim = serde_json::from_value(chosen).unwrap();
-        let pod: k8s_openapi::api::core::v1::Pod = serde_json::from_value(user).unwrap();
-        for object in [Object::from(claim), Object::from(pod)] {
-            core.handle(Input::Observed(Observed::Applied(object)), now);
-        }
-        let (object, node) = (reference(Of::Pod, "default", "late"), reference(Of::Node, "", "n1"));
-        let binding = Binding { object, node, draws_from: None, annotations: BTreeMap::new(), waits: false };
-        assert!(!core.has_volumes(&binding, now), "it is not bound before its volume is");
-        core.effects.iter().find_map(|effect| match effect {
-            Effect::Write(Some(Job::Volume(_)), write) => match &write.op {
-                Op::Merge(patch) => Some(patch["metadata"]["annotations"][SELECTED_NODE].clone()),
-                _ => None,
-            },
-            _ => None,
-        })
+        applied::<PersistentVolumeClaim>(&mut core, chosen);
+        applied::<Pod>(&mut core, user("late", "data"));
+        assert!(!is_bound(&mut core, "late"), "it is not bound before its volume is");
+        written(&core).first().map(|(_, patch)| patch["metadata"]["annotations"][SELECTED_NODE].clone())
     }
 
     #[test]
     fn a_node_for_which_a_volume_is_being_made_is_chosen_anew_once_it_is_gone() {
         assert_eq!(written_instead_of("n0"), None, "its provisioner is at work");
         assert_eq!(written_instead_of("gone"), Some("n1".into()));
+    }
+
+    /// The regression: all chose the smallest volume, one got it, and the others looked again later.
+    #[test]
+    fn pods_that_come_together_keep_a_volume_each_and_one_that_is_alone_keeps_none() {
+        let mut core = at_rest(2);
+        let class = json!({"metadata": {"name": "local"}, "provisioner": "kubernetes.io/no-provisioner",
+            "volumeBindingMode": "WaitForFirstConsumer"});
+        applied::<StorageClass>(&mut core, class);
+        for (name, size) in [("large", "3Gi"), ("small", "2Gi")] {
+            let volume = json!({"metadata": {"name": name, "uid": name, "resourceVersion": "9"},
+                "spec": {"capacity": {"storage": size}, "storageClassName": "local"}, "status": {"phase": "Available"}});
+            applied::<PersistentVolume>(&mut core, volume);
+        }
+        for claim in ["a", "b", "c"] {
+            let claim = json!({"metadata": {"name": claim, "namespace": "default", "uid": claim, "resourceVersion": "9"},
+                "spec": {"storageClassName": "local"}, "status": {"phase": "Pending"}});
+            applied::<PersistentVolumeClaim>(&mut core, claim);
+        }
+        for pod in ["a", "b", "c"] {
+            applied::<Pod>(&mut core, user(pod, pod));
+            assert!(!is_bound(&mut core, pod), "{pod}");
+        }
+        let kept: Vec<_> =
+            written(&core).into_iter().map(|(name, patch)| (name, &patch["spec"]["claimRef"]["name"])).collect();
+        assert_eq!(kept, [("small".to_owned(), &json!("a")), ("large".to_owned(), &json!("b"))]);
+        // Answered: the volumes are known by their claims from now on, or free again.
+        core.selected(
+            &Job::Volume(PodName { namespace: "default".into(), name: "a".into() }),
+            &Outcome::Conflict(String::new()),
+        );
+        assert!(!is_bound(&mut core, "c"));
+        assert_eq!(written(&core).last().map(|(name, _)| name.clone()), Some("small".to_owned()));
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use berth_cloudprovider_fake::cloud::CloudFaults;
-use k8s_openapi::api::core::v1::{Binding, Event, PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::api::core::v1::{Binding, Event, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::Api;
 use kube::api::{ListParams, PostParams};
@@ -20,19 +20,41 @@ async fn world() -> World {
     world
 }
 
+async fn create_class(world: &World, name: &str, provisioner: &str) {
+    let class = json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": name},
+        "provisioner": provisioner, "volumeBindingMode": "WaitForFirstConsumer"});
+    world.create::<StorageClass>(class).await;
+}
+
+async fn create_claim(claims: &Api<PersistentVolumeClaim>, name: &str, class: &str, selector: Option<Value>) {
+    let claim = json!({"metadata": {"name": name}, "spec": {"storageClassName": class, "selector": selector,
+        "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
+    claims.create(&PostParams::default(), &serde_json::from_value(claim).unwrap()).await.unwrap();
+}
+
+async fn create_local_volume(world: &World, name: &str, (size, disk): (&str, &str), zone: &str) {
+    let zone = json!({"key": "topology.kubernetes.io/zone", "operator": "In", "values": [zone]});
+    let volume = json!({"apiVersion": "v1", "kind": "PersistentVolume",
+        "metadata": {"name": name, "labels": {"disk": disk}},
+        "spec": {"capacity": {"storage": size}, "accessModes": ["ReadWriteOnce"], "storageClassName": "local",
+            "persistentVolumeReclaimPolicy": "Retain", "local": {"path": "/mnt"},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [zone]}]}}}});
+    world.create::<PersistentVolume>(volume).await;
+}
+
+/// The volumes of a pod with these claims.
+fn uses(claims: &[&str]) -> Value {
+    claims.iter().map(|name| json!({"name": name, "persistentVolumeClaim": {"claimName": name}})).collect()
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_volume_is_made_for_the_node_before_its_pod_is_bound() {
     let world = world().await;
-    let class = json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "disks"},
-        "provisioner": "ebs.csi.aws.com", "volumeBindingMode": "WaitForFirstConsumer"});
-    world.create::<StorageClass>(class).await;
+    create_class(&world, "disks", "ebs.csi.aws.com").await;
     let claims = Api::<PersistentVolumeClaim>::default_namespaced(world.client.clone());
-    let claim = json!({"metadata": {"name": "data"}, "spec": {"storageClassName": "disks",
-        "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
-    claims.create(&PostParams::default(), &serde_json::from_value(claim).unwrap()).await.unwrap();
+    create_claim(&claims, "data", "disks", None).await;
     let mut deployment = web(1);
-    deployment["spec"]["template"]["spec"]["volumes"] =
-        json!([{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]);
+    deployment["spec"]["template"]["spec"]["volumes"] = uses(&["data"]);
     let began = tokio::time::Instant::now();
     world.deploy(deployment).await;
     let runs = world.settles(10, async |world| world.all_run().await == Some(1)).await;
@@ -52,19 +74,11 @@ async fn a_volume_is_made_for_the_node_before_its_pod_is_bound() {
 #[tokio::test(start_paused = true)]
 async fn volumes_that_are_there_are_kept_for_the_claims_of_a_pod_before_it_is_bound() {
     let world = world().await;
-    let class = json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "local"},
-        "provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"});
-    world.create::<StorageClass>(class).await;
+    create_class(&world, "local", "kubernetes.io/no-provisioner").await;
     let claims = Api::<PersistentVolumeClaim>::default_namespaced(world.client.clone());
-    let claim = |name: &str, more: Value| {
-        let mut claim = json!({"metadata": {"name": name}, "spec": {"storageClassName": "local",
-            "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
-        claim["spec"].as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        serde_json::from_value(claim).unwrap()
-    };
-    let fast = json!({"selector": {"matchLabels": {"disk": "fast"}}});
-    for (name, more) in [("data", json!({})), ("more", json!({})), ("fast", fast)] {
-        claims.create(&PostParams::default(), &claim(name, more)).await.unwrap();
+    let fast = json!({"matchLabels": {"disk": "fast"}});
+    for (name, selector) in [("data", None), ("more", None), ("fast", Some(fast))] {
+        create_claim(&claims, name, "local", selector).await;
     }
     for (name, size, zone, disk) in [
         ("big", "9Gi", "port-1a", "slow"),
@@ -72,17 +86,10 @@ async fn volumes_that_are_there_are_kept_for_the_claims_of_a_pod_before_it_is_bo
         ("elsewhere", "1Gi", "port-1b", "slow"),
         ("quick", "9Gi", "port-1a", "fast"),
     ] {
-        let zone = json!({"key": "topology.kubernetes.io/zone", "operator": "In", "values": [zone]});
-        let volume = json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name, "labels": {"disk": disk}},
-            "spec": {"capacity": {"storage": size}, "accessModes": ["ReadWriteOnce"], "storageClassName": "local",
-                "persistentVolumeReclaimPolicy": "Retain", "local": {"path": "/mnt"},
-                "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [zone]}]}}}});
-        world.create::<PersistentVolume>(volume).await;
+        create_local_volume(&world, name, (size, disk), zone).await;
     }
     let mut deployment = web(1);
-    let volumes =
-        ["data", "more", "fast"].map(|name| json!({"name": name, "persistentVolumeClaim": {"claimName": name}}));
-    deployment["spec"]["template"]["spec"]["volumes"] = json!(volumes);
+    deployment["spec"]["template"]["spec"]["volumes"] = uses(&["data", "more", "fast"]);
     world.deploy(deployment).await;
     let runs = world.settles(10, async |world| world.all_run().await == Some(1)).await;
     assert!(runs, "{}", state_of(&world).await);
@@ -124,7 +131,7 @@ async fn another_scheduler_on_the_same_node_is_warned_about() {
         events.into_iter().filter(|event| event.reason.as_deref() == Some("AnotherSchedulerBinds")).count()
     };
     assert_eq!(warnings(&world).await, 0, "Berth's own bindings are no rival's");
-    let pods = Api::<k8s_openapi::api::core::v1::Pod>::default_namespaced(world.client.clone());
+    let pods = Api::<Pod>::default_namespaced(world.client.clone());
     let rival = single("rival", json!({"schedulerName": "another"}));
     pods.create(&PostParams::default(), &serde_json::from_value(rival).unwrap()).await.unwrap();
     tokio::time::sleep(std::time::Duration::from_secs(5)).await;
@@ -139,7 +146,7 @@ async fn another_scheduler_on_the_same_node_is_warned_about() {
 #[tokio::test(start_paused = true)]
 async fn a_pod_with_claims_of_devices_is_refused_with_that_reason() {
     let world = world().await;
-    let pods = Api::<k8s_openapi::api::core::v1::Pod>::default_namespaced(world.client.clone());
+    let pods = Api::<Pod>::default_namespaced(world.client.clone());
     let claims = json!({"resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu"}]});
     pods.create(&PostParams::default(), &serde_json::from_value(single("dra", claims)).unwrap()).await.unwrap();
     let said = world.settles(5, async |world| {

@@ -59,24 +59,28 @@ impl Live {
             return Patched::Done;
         }
         let storage = &mut self.rooms.resolver.storage;
-        // Claims of its class that are not bound yet may come to it.
-        if before.iter().chain(&after).any(|volume| storage.may_be_bound(volume)) {
-            return Patched::NeedsRebuild;
-        }
+        let classes: Vec<Sym> =
+            before.iter().chain(&after).filter_map(|volume| storage.class_to_bind(volume)).collect();
         storage.set_volume(name, after);
-        let claims = storage.bound_to(name);
+        // Claims of its class that are not bound yet may come to it, or do so no more.
+        let may_come =
+            |id: (Sym, Sym)| storage.is_unbound(id) && classes.iter().any(|class| storage.may_be_of(id, *class));
+        let claims = self.by_claim.keys().copied().filter(|id| storage.is_bound_to(*id, name) || may_come(*id));
+        let claims: Vec<(Sym, Sym)> = claims.collect();
         self.look_again(&claims, objects)
     }
 
-    /// Which of the volumes that there are a claim is to be bound to on a node, those of `taken` aside; `None` where it has one,
-    /// or whoever provisions its class makes one.
-    pub fn volume_on(&self, (namespace, name): (&str, &str), node: &str, taken: &BTreeSet<String>) -> Option<VolumeOn> {
+    /// What a claim is to be bound to on a node, the volumes in `taken` aside.
+    pub fn volume_on(&self, (namespace, name): (&str, &str), node: &str, taken: &BTreeSet<String>) -> VolumeOn {
         let symbols = &self.cluster.symbols;
-        let id = (symbols.get(namespace)?, symbols.get(name)?);
-        let node = self.cluster.nodes.get(self.position_of(node)?)?;
-        let reaches =
-            |terms: &[Requirements]| terms.iter().any(|one| node.satisfies(one, symbols, |key| node.labels.get(key)));
-        self.rooms.resolver.storage.volume_on(id, reaches, |name| taken.contains(symbols.text(name)), symbols)
+        let node = self.position_of(node).and_then(|at| self.cluster.nodes.get(at));
+        let (Some(namespace), Some(name)) = (symbols.get(namespace), symbols.get(name)) else { return VolumeOn::Made };
+        let reaches = |terms: &[Requirements]| {
+            let satisfies = |one| node.is_some_and(|node| node.satisfies(one, symbols, |key| node.labels.get(key)));
+            terms.iter().any(satisfies)
+        };
+        let storage = &self.rooms.resolver.storage;
+        storage.volume_on((namespace, name), reaches, |name| taken.contains(symbols.text(name)), symbols)
     }
 
     /// The pods of claims mean something else now.

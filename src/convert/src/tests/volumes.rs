@@ -85,6 +85,48 @@ fn a_claim_finds_the_volumes_that_its_selector_selects(#[case] volume_is: Value,
     assert_eq!(first_refusal(&refusal.cluster), expected);
 }
 
+/// The regression: a pod with two claims was sent where one volume was left, and waited there.
+#[rstest]
+#[case::one_has_enough(&[("a", Some("n1")), ("b", Some("n2")), ("c", Some("n2"))], Some(vec!["n2"]))]
+#[case::with_one_that_is_anywhere(&[("a", Some("n1")), ("b", Some("n2")), ("c", None)], Some(vec!["n1", "n2"]))]
+#[case::all_are_anywhere(&[("a", None), ("b", None)], Some(vec![]))]
+#[case::none_has_enough(&[("a", Some("n1")), ("b", Some("n2"))], None)]
+#[case::there_is_one(&[("a", Some("n1"))], None)]
+fn several_claims_of_a_pod_need_a_volume_each_in_one_place(
+    #[case] there: &[(&str, Option<&str>)],
+    #[case] places: Option<Vec<&str>>,
+) {
+    let uses = ["data", "log"].map(|name| json!({"name": name, "persistentVolumeClaim": {"claimName": name}}));
+    let spec = json!({"volumes": uses});
+    let claim = |name: &str| known(mk("PersistentVolumeClaim", name, json!({"spec": {"storageClassName": "local"}})));
+    let volumes = there.iter().map(|(name, node)| {
+        let on = |node: &&str| {
+            json!({"nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [
+            {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}]}]}}})
+        };
+        let spec = with(json!({"storageClassName": "local"}), node.as_ref().map_or(json!({}), on));
+        volume(name, json!({"spec": spec}))
+    });
+    let class = class("local", json!({"provisioner": "kubernetes.io/no-provisioner"}));
+    let objects = [mk_pod("a", spec), claim("data"), claim("log"), class].into_iter().chain(volumes);
+    let cluster = convert(objects).cluster;
+    let refusal = places.is_none().then_some("node(s) didn't find available persistent volumes to bind");
+    assert_eq!(first_refusal(&cluster), refusal);
+    let Some(places) = places else { return };
+    let hostname = cluster.symbols.get("kubernetes.io/hostname");
+    let all = &first_spec(&cluster).volumes.unbound;
+    let reaches = |node: &str| {
+        all.iter().all(|any| {
+            any.iter().any(|one| {
+                one.match_labels(&cluster.symbols, |key| cluster.symbols.get(node).filter(|_| Some(key) == hostname))
+            })
+        })
+    };
+    let reached: Vec<&str> = ["n1", "n2"].into_iter().filter(|node| !places.is_empty() && reaches(node)).collect();
+    assert_eq!(reached, places);
+    assert_eq!(all.is_empty(), places.is_empty());
+}
+
 /// A claim whose volume is being made for a node.
 fn made_for(node: &str, rest: Value) -> Value {
     let chosen = json!({"metadata": {"annotations": {"volume.kubernetes.io/selected-node": node}}});

@@ -105,7 +105,7 @@ fn body(kind: Kind, name: u8, v: u64) -> (Value, &'static str) {
         Kind::Namespace => json!({"metadata": {"labels": {"team": zone}}}),
         Kind::PriorityClass => json!({"metadata": {}, "value": v % 3 * 100, "globalDefault": v.is_multiple_of(5)}),
         Kind::StorageClass => {
-            let provisioner = if v % 6 == 5 { "kubernetes.io/no-provisioner" } else { "ebs.csi.aws.com" };
+            let provisioner = if v % 6 >= 4 { "kubernetes.io/no-provisioner" } else { "ebs.csi.aws.com" };
             let default = json!({"storageclass.kubernetes.io/is-default-class": (v % 4 == 1).to_string()});
             json!({"metadata": {"annotations": default}, "provisioner": provisioner,
                 "volumeBindingMode": if v.is_multiple_of(2) { "WaitForFirstConsumer" } else { "Immediate" },
@@ -113,11 +113,17 @@ fn body(kind: Kind, name: u8, v: u64) -> (Value, &'static str) {
                     {"key": "topology.kubernetes.io/zone", "values": [zone]}]}]})
         }
         // One that claims of its class may come to.
-        Kind::PersistentVolume if v % 6 == 5 => json!({"metadata": {}, "spec": {"capacity": {"storage": "2Gi"},
-            "accessModes": ["ReadWriteOnce"], "local": {"path": "/d"}, "storageClassName": format!("storageclass{}", v % 2),
-            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [
-                {"key": "topology.kubernetes.io/zone", "operator": "In", "values": [zone]}]}]}}},
-            "status": {"phase": "Available"}}),
+        Kind::PersistentVolume if v % 3 == 2 => {
+            let claim = (v % 4 > 1).then(|| json!({"namespace": namespace, "name": format!("v{}", v / 4 % 2)}));
+            let phase = ["Available", "Bound", "Released"][usize::try_from(v / 8 % 3).unwrap()];
+            let labels = if v.is_multiple_of(5) { json!({"disk": "slow"}) } else { json!({"disk": "fast"}) };
+            let affinity = json!({"required": {"nodeSelectorTerms": [{"matchExpressions": [
+                {"key": "topology.kubernetes.io/zone", "operator": "In", "values": [zone]}]}]}});
+            json!({"metadata": {"labels": labels}, "spec": {"capacity": {"storage": "2Gi"},
+                "accessModes": ["ReadWriteOnce"], "local": {"path": "/d"},
+                "storageClassName": format!("storageclass{}", v % 2), "claimRef": claim,
+                "nodeAffinity": if v.is_multiple_of(7) { json!({}) } else { affinity }}, "status": {"phase": phase}})
+        }
         Kind::PersistentVolume => json!({"metadata": {}, "spec": {"capacity": {"storage": "1Gi"},
             "accessModes": ["ReadWriteOnce"], "csi": {"driver": "ebs.csi.aws.com", "volumeHandle": format!("h{v}")},
             "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [
@@ -131,6 +137,9 @@ fn body(kind: Kind, name: u8, v: u64) -> (Value, &'static str) {
             }
             if v.is_multiple_of(2) {
                 spec["volumeName"] = format!("v{}", name % 2).into();
+            }
+            if v % 7 == 3 {
+                spec["selector"] = json!({"matchLabels": {"disk": "fast"}});
             }
             // One is being made for a node.
             let node = if v % 4 == 1 { format!("n{}", v % 6) } else { String::new() };

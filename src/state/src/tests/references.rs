@@ -88,6 +88,21 @@ fn mk_volume(zone: &str) -> Object {
         "nodeAffinity": {"required": {"nodeSelectorTerms": terms}}}}))
 }
 
+fn mk_class_without_provisioner(name: &str) -> Object {
+    mk(json!({"kind": "StorageClass", "metadata": {"name": name, "annotations":
+        {"storageclass.kubernetes.io/is-default-class": "true"}}, "provisioner": "kubernetes.io/no-provisioner",
+        "volumeBindingMode": "WaitForFirstConsumer"}))
+}
+
+fn mk_local_volume(claim: Option<&str>, phase: &str) -> Object {
+    let claim = claim.map(|name| json!({"namespace": "default", "name": name}));
+    let terms =
+        json!([{"matchExpressions": [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["a"]}]}]);
+    mk(json!({"kind": "PersistentVolume", "metadata": {"name": "pv"}, "spec": {"capacity": {"storage": "1Gi"},
+        "accessModes": ["ReadWriteOnce"], "local": {"path": "/d"}, "storageClassName": "usual", "claimRef": claim,
+        "nodeAffinity": {"required": {"nodeSelectorTerms": terms}}}, "status": {"phase": phase}}))
+}
+
 fn mk_priority_class(value: i32) -> Object {
     mk(json!({"kind": "PriorityClass", "metadata": {"name": "high"}, "value": value}))
 }
@@ -130,7 +145,7 @@ fn started() -> State {
 fn what_pods_and_nodes_refer_to_is_followed_where_it_is() {
     let gone = |object: Object| Event::Deleted { object: object.reference().unwrap(), resource_version: None };
     let put = Event::Applied;
-    let histories: [Vec<Event>; 7] = [
+    let histories: [Vec<Event>; 8] = [
         vec![put(mk_device(2)), put(mk_device(1)), gone(mk_device(1))],
         vec![put(mk_topology(4)), put(mk_topology(6)), gone(mk_topology(6))],
         vec![put(mk_csi_node("a", 3)), put(mk_csi_node("a", 4)), gone(mk_csi_node("a", 4))],
@@ -158,6 +173,16 @@ fn what_pods_and_nodes_refer_to_is_followed_where_it_is() {
             put(mk_in_zone("b", "b")),
             put(mk_claim_being_made_for("a")),
             put(mk_claim_of("data", None)),
+        ],
+        // Of a class that nobody makes volumes for: one comes, is kept for another claim, is free again, is bound and goes.
+        vec![
+            put(mk_class_without_provisioner("usual")),
+            put(mk_local_volume(None, "Available")),
+            put(mk_local_volume(Some("other"), "Available")),
+            put(mk_local_volume(None, "Available")),
+            put(mk_local_volume(Some("other"), "Bound")),
+            put(mk_local_volume(Some("data"), "Bound")),
+            gone(mk_local_volume(Some("data"), "Bound")),
         ],
     ];
     for events in histories {
