@@ -252,7 +252,7 @@ impl ExpectedRows {
     }
 }
 
-/// Whether the pods of a row are nominated to a node that is up: that keeps room there as it is, and they count once.
+/// Whether the pods of a row are nominated to this node, which is up. A nomination holds their room already.
 fn keeps_room(cluster: &Cluster, row: &PendingRow, node: usize) -> bool {
     let nominated = cluster.spec(row.spec).and_then(|spec| spec.nominated_node);
     let node = cluster.nodes.get(node).filter(|node| !node.is_coming_up);

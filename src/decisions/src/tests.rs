@@ -173,7 +173,7 @@ fn a_new_pod_takes_no_place_of_one_that_is_alike_and_expected() {
     assert_eq!(decision.launches[0].pods, [pod_ref("new")]);
 }
 
-/// The regression: its room counted twice, once as nominated and once as expected, so that it was bound when the latter ended.
+/// The regression: its room was counted twice, as nominated and as expected, and it was bound only once the latter had ended.
 #[test]
 fn a_pod_that_is_nominated_where_it_is_expected_is_bound_there() {
     let nominated = json!({"status": {"nominatedNodeName": "n"}});

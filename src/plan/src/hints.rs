@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use berth_decisions::{Allocation, quantities};
 use berth_manifests::nearest;
 use berth_model::{
-    Cluster, Constraint, InstanceType, Money, NodePool, PendingRow, PodClass, PodSpec, PodTerm, Requirement,
+    Cluster, Constraint, CounterId, InstanceType, Money, NodePool, PendingRow, PodClass, PodSpec, PodTerm, Requirement,
     Requirements, ResourceId, Resources, Selector, Sym, Universe,
 };
 use berth_provisioning::{Refusal, Solution, nearest_room};
@@ -46,6 +46,7 @@ pub(crate) fn add(
     let mut known = None;
     let limits = Limits::of(solution, cluster);
     let mut pools = PoolHints::new(cluster, gates);
+    let asked_for = AskedFor::new(universe);
     for left in &mut solution.unschedulable {
         let class = universe.class(left.class);
         let reached: Vec<Refusal> = left.reasons.iter().filter_map(|refusal| limits.reached(&refusal.reason)).collect();
@@ -62,7 +63,7 @@ pub(crate) fn add(
         }
         let row = class.and_then(|class| class.rows.iter().find_map(|row| cluster.row(*row)));
         let of_budgets = row.and_then(|row| of_budgets(cluster, allocation, row));
-        let of_affinity = class.and_then(|class| of_affinity(cluster, universe, class));
+        let of_affinity = class.and_then(|class| asked_for.nobody(cluster, class));
         left.reasons.extend(of_budgets.into_iter().chain(of_affinity).map(|reason| Refusal { reason, count: 0 }));
         let Some(spec) = spec.filter(|spec| spec.refusal.is_none()) else { continue };
         let known = known.get_or_insert_with(|| Known::of(cluster, gates));
@@ -84,20 +85,32 @@ pub(crate) fn of(cluster: &Cluster, gates: &FeatureGates, spec: &PodSpec) -> Vec
     Known::of(cluster, gates).hints(spec).into_iter().take(MOST_HINTS).collect()
 }
 
-/// What required pod affinity asks for, where no pod at all is like that.
-pub(crate) fn of_affinity(cluster: &Cluster, universe: &Universe, class: &PodClass) -> Option<String> {
-    let spec = cluster.spec(class.spec)?;
-    let namespace = class.rows.iter().find_map(|row| cluster.row(*row))?.namespace;
-    let nobody_counts = |constraint: &Constraint| match constraint {
-        Constraint::Affinity { counter, .. } => {
-            !universe.classes.iter().any(|known| known.counts_in.binary_search(counter).is_ok())
-        }
-        _ => false,
-    };
-    // One pod must be what all terms ask for.
-    let is_for_nobody = !spec.affinity.is_empty() && class.required.iter().any(nobody_counts);
-    let asked = || spec.affinity.iter().map(|term| term_in_words(cluster, term, namespace)).collect::<Vec<_>>();
-    is_for_nobody.then(|| format!("podAffinity: no pod {}", asked().join(" and ")))
+/// Whom pod affinity asks for.
+pub(crate) struct AskedFor {
+    /// The counters in which some pod counts.
+    counted: BTreeSet<CounterId>,
+}
+
+// === impl AskedFor ===
+
+impl AskedFor {
+    pub(crate) fn new(universe: &Universe) -> Self {
+        AskedFor { counted: universe.classes.iter().flat_map(|class| &class.counts_in).copied().collect() }
+    }
+
+    /// What the required pod affinity of a class asks for, where no pod at all is like that.
+    pub(crate) fn nobody(&self, cluster: &Cluster, class: &PodClass) -> Option<String> {
+        let spec = cluster.spec(class.spec)?;
+        let namespace = class.rows.iter().find_map(|row| cluster.row(*row))?.namespace;
+        let nobody_counts = |constraint: &Constraint| match constraint {
+            Constraint::Affinity { counter, .. } => !self.counted.contains(counter),
+            _ => false,
+        };
+        // One pod must be what all terms ask for.
+        let is_for_nobody = !spec.affinity.is_empty() && class.required.iter().any(nobody_counts);
+        let asked = || spec.affinity.iter().map(|term| term_in_words(cluster, term, namespace)).collect::<Vec<_>>();
+        is_for_nobody.then(|| format!("podAffinity: no pod {}", asked().join(" and ")))
+    }
 }
 
 /// `in namespace shop matches app=db`.

@@ -164,7 +164,7 @@ fn tell(
         };
         let has_row = |class: &&PodClass| class.rows.iter().any(|row| cluster.row(*row).is_some_and(is_its));
         let class = universe.classes.iter().find(has_row);
-        if let Some(hint) = class.and_then(|class| hints::of_affinity(cluster, &universe, class)) {
+        if let Some(hint) = class.and_then(|class| hints::AskedFor::new(&universe).nobody(cluster, class)) {
             story.add("Note", hint);
         }
     }
