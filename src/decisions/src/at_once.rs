@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use berth_model::{ClassId, Cluster, MemberKind, PendingRow, RowId, Universe};
-use berth_scheduling::{Queue, Scheduler, Trial};
+use berth_model::{ClassId, Cluster, KeyedMap, MemberKind, PendingRow, PodSpec, RowId, Universe};
+use berth_scheduling::filter::{before_load, volumes};
+use berth_scheduling::{Placement, Queue, Scheduler, Trial};
 use berth_state::{State, Time, Tracked};
 
 use crate::Decider;
@@ -14,6 +15,9 @@ use crate::decision::{DecideError, Decision};
 use crate::existing::{Existing, is_to_be_bound};
 use crate::expected::ExpectedRows;
 use crate::options::{Options, QUEUE, expect_synced};
+
+/// Of those who might make others give way, how many are asked on which nodes.
+const MOST_ASKED: usize = 64;
 
 /// What was decided at once.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -113,9 +117,11 @@ impl Decider {
         scheduler.leave(left_out);
         let trial = scheduler.try_out(Queue { preempts: false, ..QUEUE });
         let scheduler = scheduler.pause();
-        let may_preempt = trial.as_ref().is_some_and(|trial| may_preempt(cluster, classes.universe(), &trial.left));
+        let preempting = trial.as_ref().map(|trial| preempting(cluster, classes.universe(), &trial.left));
         self.kept = Some(Kept { classes, scheduler, ..kept });
-        let Trial { placements, .. } = trial?;
+        let (Trial { mut placements, .. }, preempting) = (trial?, preempting?);
+        let may_preempt = !preempting.is_empty();
+        leave_room(cluster, &preempting, &mut placements);
         let mut existing = Existing::default();
         for placement in placements {
             existing.on_nodes.entry(placement.node).or_default().push(placement);
@@ -131,10 +137,47 @@ pub(crate) fn waiting_reservations(cluster: &Cluster) -> Vec<(RowId, &PendingRow
         .collect()
 }
 
-/// Whether others might give way to some of those who found no place: of no spec is one less important is told at once.
-fn may_preempt(cluster: &Cluster, universe: &Universe, left: &[(ClassId, u32)]) -> bool {
+/// Those who found no place and for whom others might give way: of no spec is one less important is told at once.
+fn preempting<'c>(cluster: &'c Cluster, universe: &Universe, left: &[(ClassId, u32)]) -> Vec<&'c PodSpec> {
     let spec = |id: ClassId| cluster.spec(universe.class(id)?.spec);
     let left = left.iter().filter(|(_, count)| *count > 0).filter_map(|(id, _)| spec(*id));
-    let highest = left.filter(|spec| !spec.never_preempts).map(|spec| spec.priority).max();
-    highest.is_some_and(|highest| cluster.specs.iter().any(|known| known.priority < highest))
+    let left: Vec<&PodSpec> = left.filter(|spec| !spec.never_preempts).collect();
+    let least =
+        left.iter().map(|spec| spec.priority).max().and_then(|highest| {
+            cluster.specs.iter().map(|known| known.priority).min().filter(|least| *least < highest)
+        });
+    least.map_or_else(Vec::new, |least| left.into_iter().filter(|spec| spec.priority > least).collect())
+}
+
+/// Leaves out who would take room on a node where less important pods may give way to one that comes first in the queue, and
+/// all who come later: that one is to be asked before.
+fn leave_room(cluster: &Cluster, preempting: &[&PodSpec], placements: &mut Vec<Placement>) {
+    let Some(highest) = preempting.iter().map(|spec| spec.priority).max() else { return };
+    let mut priorities: KeyedMap<Box<str>, i32> = cluster.keyed_map();
+    for row in cluster.pending.iter().filter(|row| row.kind == MemberKind::Pod) {
+        let Some(spec) = cluster.spec(row.spec).filter(|spec| spec.priority < highest) else { continue };
+        let namespace = cluster.symbols.text(row.namespace);
+        priorities.extend(row.members.iter().map(|run| (format!("{namespace}/{}", run.name).into(), spec.priority)));
+    }
+    placements.sort_by_key(|placement| placement.nth);
+    let gives_way = |placement: &Placement| {
+        let (Some(priority), Some(node)) = (priorities.get(&placement.name), cluster.nodes.get(placement.node)) else {
+            return false;
+        };
+        let fits_instead = |spec: &PodSpec| {
+            if before_load(cluster, node, spec).is_some() || volumes(cluster, node, spec).is_some() {
+                return false;
+            }
+            let mut room = node.free.clone();
+            let pods = node.pods.iter().filter_map(|pod| cluster.spec(pod.spec));
+            pods.filter(|pod| pod.priority < spec.priority).for_each(|pod| room.add(&pod.requests));
+            spec.requests.fits(&room)
+        };
+        let mut before = preempting.iter().filter(|spec| spec.priority > *priority);
+        // So many are not worth asking one by one.
+        before.clone().nth(MOST_ASKED).is_some() || before.any(|spec| fits_instead(spec))
+    };
+    if let Some(first) = placements.iter().position(gives_way) {
+        placements.truncate(first);
+    }
 }

@@ -407,6 +407,31 @@ fn who_is_nominated_makes_the_same_pods_give_way_until_they_do() {
     }
 }
 
+/// The regression: a less important pod was bound at once where it fit, and evicted a moment later.
+#[test]
+fn nobody_takes_room_at_once_where_a_more_important_pod_may_make_others_give_way() {
+    let owned = json!({"spec": {"nodeName": "n", "priority": -10}, "metadata": {"ownerReferences": [
+        {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "1", "controller": true}]}});
+    let waiting = |priority: i32, node: &str| json!({"spec": {"priority": priority, "nodeSelector": {"kubernetes.io/hostname": node}}});
+    let at_once = |high: &str| {
+        let mut state = state_of(&[
+            mk_node("n", "3", &json!({})),
+            mk_node("other", "3", &json!({})),
+            mk_pod("runs", "500m", owned.clone()),
+            mk_pod("high", high, waiting(100, "n")),
+            mk_pod("elsewhere", "1", waiting(10, "other")),
+            mk_pod("low", "1500m", waiting(-10, "n")),
+        ]);
+        let mut decider = Decider::new();
+        decider.refresh(&mut state, NOW);
+        let at_once = decider.decide_at_once(&mut state, &Options::default(), &BTreeSet::new(), NOW).unwrap();
+        let bound = at_once.decision.bindings.iter().map(|binding| binding.object.key.name.to_string());
+        (bound.collect::<Vec<_>>(), at_once.is_all)
+    };
+    assert_eq!(at_once("2700m"), (vec!["elsewhere".to_owned()], false), "low waits for high's turn");
+    assert_eq!(at_once("4"), (vec!["elsewhere".to_owned(), "low".to_owned()], false), "nobody's going helps high");
+}
+
 /// Its own scheduler evicts, and chooses whom: both would evict twice as many.
 #[test]
 fn nobody_is_evicted_for_a_pod_of_another_scheduler() {
