@@ -35,8 +35,9 @@ impl Core {
         let node = binding.node.key.name.to_string();
         let mut waits_for = Vec::new();
         let mut taken: BTreeSet<String> = self.kept_volumes.values().cloned().collect();
-        let mut chosen = Vec::new();
-        let mut is_enough = true;
+        // Volumes that are there to be kept, and claims whose provisioners are to be told the node.
+        let (mut chosen, mut made) = (Vec::new(), Vec::new());
+        let (mut is_enough, mut are_kept) = (true, true);
         for name in record.volume_claims.clone() {
             let claim = self.state.get_as::<PersistentVolumeClaim>(&pod.namespace, &name).cloned();
             let volume = claim.as_ref().and_then(|claim| claim.spec.as_ref()?.volume_name.as_deref());
@@ -45,9 +46,13 @@ impl Core {
             }
             waits_for.push(format!("{name:?}"));
             let id = PodName { namespace: pod.namespace.clone(), name };
-            let Some(claim) = claim.filter(|_| !self.queue.is_running(&Job::Volume(id.clone()))) else { continue };
+            let is_written = self.queue.is_running(&Job::Volume(id.clone()));
+            let Some(claim) = claim.filter(|_| !is_written) else {
+                are_kept = false;
+                continue;
+            };
             match self.state.volume_on((&id.namespace, &id.name), &node, &taken, now) {
-                VolumeOn::Made => self.select_node(id, &claim, &node),
+                VolumeOn::Made => made.push((id, claim)),
                 VolumeOn::Nothing => is_enough = false,
                 VolumeOn::Kept(volume) => drop(taken.insert(volume)),
                 VolumeOn::Free(volume) => {
@@ -59,16 +64,24 @@ impl Core {
         if waits_for.is_empty() {
             return true;
         }
-        // All or none: what is kept for one claim is of no use where the next one finds nothing.
+        // All or none: what is kept for one claim is of no use where the next one finds nothing, and what is made stays where it
+        // is, so that provisioners are told the node once all else has its volume there.
+        are_kept &= is_enough && chosen.is_empty();
         for (id, claim, volume) in chosen.into_iter().filter(|_| is_enough) {
             self.keep_volume(id, &claim, volume);
+        }
+        for (id, claim) in made.into_iter().filter(|_| are_kept) {
+            self.select_node(id, &claim, &node);
         }
         let (object, node) = (binding.object.clone(), binding.node.clone());
         let message = format!("persistentvolumeclaim {} to be bound on node {}", waits_for.join(", "), node.key.name);
         self.explain_pod(&object, &format!("waiting for {message}"), now);
         // It is not empty, and nobody else is planned there.
         self.expected_nodes.entry(node.key.name.to_string()).or_default().push(object.clone());
-        self.nominate(&Nomination { object, node, after_evictions: false, waits_for: None }, now);
+        // Who finds no volume there holds no room.
+        if is_enough {
+            self.nominate(&Nomination { object, node, after_evictions: false, waits_for: None }, now);
+        }
         self.queue.add_at(Job::Schedule, after(now, LOOK));
         false
     }
@@ -219,5 +232,48 @@ mod tests {
         );
         assert!(!is_bound(&mut core, "c"));
         assert_eq!(written(&core).last().map(|(name, _)| name.clone()), Some("small".to_owned()));
+    }
+
+    /// The regression: the provisioner made a volume for a pod that then found no local one on that node, and was tied to it.
+    #[test]
+    fn a_volume_is_made_once_those_that_are_there_are_kept() {
+        let mut core = at_rest(2);
+        let classes = [("local", "kubernetes.io/no-provisioner"), ("made", "ebs.csi.aws.com")];
+        for (name, provisioner) in classes {
+            let class = json!({"metadata": {"name": name}, "provisioner": provisioner,
+                "volumeBindingMode": "WaitForFirstConsumer"});
+            applied::<StorageClass>(&mut core, class);
+        }
+        let volume = json!({"metadata": {"name": "there", "uid": "there", "resourceVersion": "9"},
+            "spec": {"capacity": {"storage": "2Gi"}, "storageClassName": "local"}, "status": {"phase": "Available"}});
+        applied::<PersistentVolume>(&mut core, volume);
+        for pod in ["first", "second"] {
+            for (class, _) in classes {
+                let name = format!("{pod}-{class}");
+                let claim = json!({"metadata": {"name": name, "namespace": "default", "uid": name, "resourceVersion": "9"},
+                    "spec": {"storageClassName": class}, "status": {"phase": "Pending"}});
+                applied::<PersistentVolumeClaim>(&mut core, claim);
+            }
+            let uses = classes.map(
+                |(class, _)| json!({"name": class, "persistentVolumeClaim": {"claimName": format!("{pod}-{class}")}}),
+            );
+            let mut object = user(pod, "");
+            object["spec"]["volumes"] = json!(uses);
+            applied::<Pod>(&mut core, object);
+            assert!(!is_bound(&mut core, pod), "{pod}");
+        }
+        let told = |core: &Core| written(core).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+        assert_eq!(told(&core), ["there"], "kept for the first; nothing is made for either");
+        let kept = json!({"metadata": {"name": "there", "uid": "there", "resourceVersion": "10"},
+            "spec": {"capacity": {"storage": "2Gi"}, "storageClassName": "local",
+                "claimRef": {"namespace": "default", "name": "first-local", "uid": "first-local"}},
+            "status": {"phase": "Available"}});
+        applied::<PersistentVolume>(&mut core, kept);
+        let job = Job::Volume(PodName { namespace: "default".into(), name: "first-local".into() });
+        core.selected(&job, &Outcome::Conflict(String::new()));
+        assert!(!is_bound(&mut core, "second"));
+        assert_eq!(told(&core), ["there"], "the second has no local volume on this node, nor room that is held for it");
+        assert!(!is_bound(&mut core, "first"));
+        assert_eq!(told(&core), ["there", "first-made"]);
     }
 }
