@@ -280,6 +280,23 @@ async fn a_volume_that_is_kept_for_a_claim_is_bound_though_its_class_waits() {
     assert_eq!(claim["status"]["phase"], "Bound");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_claim_whose_volume_is_gone_is_lost() {
+    let world = World::with_admission();
+    world.create("persistentvolumes", &volume("v", "5Gi", &json!({}))).await;
+    world.create("persistentvolumeclaims/default", &claim("1Gi", &json!({}))).await;
+    world.settle().await;
+    let claim = async || world.get("persistentvolumeclaims/default/c").await.unwrap()["status"]["phase"].clone();
+    assert_eq!(claim().await, "Bound");
+    world.delete("persistentvolumes/v").await;
+    world.settle().await;
+    assert_eq!(claim().await, "Bound", "it is kept while a claim is bound to it");
+    world.patch("persistentvolumes/v", &json!({"metadata": {"finalizers": null}})).await;
+    world.settle().await;
+    assert!(world.names("persistentvolumes").await.is_empty());
+    assert_eq!(claim().await, "Lost");
+}
+
 /// The regression: the volume that was made for a first node did not fit the second one, and the claim waited for ever.
 #[tokio::test(start_paused = true)]
 async fn a_claim_is_bound_to_the_volume_that_is_kept_for_it_though_another_node_is_chosen() {

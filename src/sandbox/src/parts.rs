@@ -110,7 +110,12 @@ impl Base {
     /// The API server refused a definition.
     pub(crate) async fn new(options: PartsOptions) -> Result<Self, SandboxError> {
         let (now, seed) = (options.now, options.seed);
-        let admission = Admission { taint_new_nodes: true, service_account: true, ..Admission::default() };
+        let admission = Admission {
+            taint_new_nodes: true,
+            service_account: true,
+            storage_protection: true,
+            ..Admission::default()
+        };
         let server = ApiServer::new(Config {
             epoch: now,
             seed,

@@ -36,10 +36,22 @@ pub(crate) fn sync_claim(core: &mut Core, key: &NamespacedName) -> Effect {
         return release(core, key, &claim);
     }
     let is_bound = claim.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Bound");
-    match claim.spec.as_ref().filter(|_| !is_bound) {
-        Some(spec) => find_volume(core, key, &claim, spec),
+    match claim.spec.as_ref() {
+        Some(spec) if !is_bound => find_volume(core, key, &claim, spec),
+        Some(spec) => lose(core, key, &claim, spec),
         None => Effect::Done,
     }
+}
+
+/// A claim whose volume is gone for good is lost: it is bound to no other.
+fn lose(core: &Core, key: &NamespacedName, claim: &PersistentVolumeClaim, spec: &PersistentVolumeClaimSpec) -> Effect {
+    let name = spec.volume_name.as_deref().filter(|name| !name.is_empty());
+    let is_there = name.is_none_or(|name| core.caches.volumes.get(&NamespacedName::new("", name)).is_some());
+    if is_there {
+        return Effect::Done;
+    }
+    let patch = json!({"metadata": {"uid": claim.metadata.uid}, "status": {"phase": "Lost"}});
+    Effect::InOrder(vec![Write::patch_status(&CLAIMS, key, &patch)])
 }
 
 /// A claim that is being deleted is let go when no pod uses it.

@@ -76,7 +76,7 @@ impl World {
     /// One whose cloud is so.
     pub(crate) async fn beside(config: CloudConfig, rates: Rates, catalogue: Catalogue) -> Self {
         let seed = config.seed;
-        let admission = Admission { taint_new_nodes: true, ..Admission::default() };
+        let admission = Admission { taint_new_nodes: true, storage_protection: true, ..Admission::default() };
         let server = ApiServer::new(Config { epoch: epoch(), seed, admission, ..Config::default() });
         let client = Client::new(server.clone(), "default");
         let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
