@@ -124,7 +124,8 @@ impl Reading<'_> {
             return Ok(());
         }
         let (api_version, kind) = self.type_of(value, source, list_type)?;
-        if kind.ends_with("List") && value.get("items").is_some_and(Value::is_array) {
+        // As Go writes a list of none: null.
+        if kind.ends_with("List") && value.get("items").is_some_and(|items| items.is_array() || items.is_null()) {
             self.items(value, source, api_version, kind);
             return Ok(());
         }

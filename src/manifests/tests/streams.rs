@@ -78,6 +78,8 @@ fn items_of_json_lists_may_come_before_the_kind() {
     let text = format!("{{\"apiVersion\":\"v1\",\"items\":[\n{a},\n{b}],\n\"kind\":\"List\"}}\n{a}");
     assert_eq!(names(&text), ["a@1/0:2", "b@1/1:3", "a@2:5"]);
     assert_eq!(names(r#"{"apiVersion":"v1","items":[],"kind":"List"}"#), [""; 0]);
+    assert_eq!(names(r#"{"apiVersion":"v1","items":null,"kind":"List"}"#), [""; 0], "as Go writes none");
+    assert_eq!(names("apiVersion: v1\nkind: PodList\nitems: null\n"), [""; 0]);
 }
 
 #[test]
