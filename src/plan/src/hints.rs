@@ -269,6 +269,8 @@ impl<'a> Known<'a> {
         hints.extend(spread.map(|hint| format!("topologySpreadConstraints: {hint}")));
         let affinity = spec.affinity.iter().filter_map(|term| self.hint_of_key(term.key));
         hints.extend(affinity.map(|hint| format!("podAffinity: {hint}")));
+        let apart = spec.anti_affinity.iter().filter_map(|term| self.hint_of_key(term.key));
+        hints.extend(apart.map(|hint| format!("podAntiAffinity: {hint}")));
         hints.extend(spec.node_selector.iter().filter_map(|(key, asked)| self.hint(key, asked)));
         hints.extend(self.hints_of_any(&spec.required_terms));
         for places in spec.volumes.places() {
