@@ -96,3 +96,217 @@ fn a_spread_counts_no_zone_that_the_volumes_of_its_pods_cannot_be_in() {
         "each where its volume is, as many as the other zone has and one more"
     );
 }
+
+/// A class of which volumes are there, and so many of these in each place.
+fn volumes_in(places: &[(&str, &str, usize, &str)]) -> String {
+    let class = "---
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: there}
+provisioner: kubernetes.io/no-provisioner
+volumeBindingMode: WaitForFirstConsumer
+";
+    let volumes = places.iter().flat_map(|(key, value, count, size)| {
+        let name = size.to_lowercase();
+        (0..*count).map(move |at| {
+            format!(
+                "---
+apiVersion: v1
+kind: PersistentVolume
+metadata: {{name: v-{value}-{name}-{at}}}
+spec:
+  accessModes: [ReadWriteOnce]
+  capacity: {{storage: {size}}}
+  storageClassName: there
+  local: {{path: /mnt/{at}}}
+  nodeAffinity:
+    required:
+      nodeSelectorTerms: [{{matchExpressions: [{{key: {key}, operator: In, values: [{value}]}}]}}]
+status: {{phase: Available}}
+"
+            )
+        })
+    });
+    volumes.fold(class.to_owned(), |all, volume| all + &volume)
+}
+
+/// A StatefulSet of so many pods, of which each wants a volume of such a size that is there.
+fn wanting(name: &str, replicas: usize, size: &str, rest: &str) -> String {
+    format!(
+        "---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {{name: {name}}}
+spec:
+  replicas: {replicas}
+  serviceName: {name}
+  selector: {{matchLabels: {{app: {name}}}}}
+  template:
+    metadata: {{labels: {{app: {name}}}}}
+    spec:
+      containers: [{{name: c, image: i, resources: {{requests: {{cpu: 100m}}}}}}]
+{rest}
+  volumeClaimTemplates:
+  - metadata: {{name: d}}
+    spec: {{accessModes: [ReadWriteOnce], storageClassName: there, resources: {{requests: {{storage: {size}}}}}}}
+"
+    )
+}
+
+fn node(name: &str) -> String {
+    format!(
+        "---
+apiVersion: v1
+kind: Node
+metadata: {{name: {name}, labels: {{kubernetes.io/hostname: {name}}}}}
+status: {{allocatable: {{cpu: \"8\", memory: 8Gi, pods: \"100\"}}, conditions: [{{type: Ready, status: \"True\"}}]}}
+"
+    )
+}
+
+const ZONE: &str = "topology.kubernetes.io/zone";
+const HOST: &str = "kubernetes.io/hostname";
+
+/// The regression: sixty pods were planned into the zone that had volumes for twenty of them.
+#[test]
+fn no_zone_gets_more_pods_than_it_has_volumes_for() {
+    let pool = set("").split("---").next().unwrap().to_owned();
+    let plan = |pods: usize, rest: &str| {
+        let there =
+            volumes_in(&[(ZONE, "port-1a", 4, "1Gi"), (ZONE, "port-1b", 7, "1Gi"), (ZONE, "port-1c", 2, "1Gi")]);
+        zones(&format!("{pool}{there}{}", wanting("db", pods, "1Gi", rest)))
+    };
+    assert_eq!(plan(13, ""), ([4, 7, 2], 0), "each volume is used");
+    assert_eq!(plan(15, ""), ([4, 7, 2], 2), "two find none");
+    let ([a, b, c], left) = plan(9, "");
+    assert!(a <= 4 && b <= 7 && c <= 2 && a + b + c == 9 && left == 0, "{a} {b} {c} {left}");
+    let only = "      nodeSelector: {topology.kubernetes.io/zone: port-1b}\n";
+    assert_eq!(plan(8, only), ([0, 7, 0], 1), "what others may use is of no use to them");
+}
+
+/// Volumes of one node are for as many pods as there are of them, though it has room for more.
+#[test]
+fn no_node_gets_more_pods_than_it_has_volumes_for() {
+    let there = volumes_in(&[(HOST, "n1", 2, "1Gi"), (HOST, "n1", 1, "5Gi"), (HOST, "n2", 1, "1Gi")]);
+    let plan = |workloads: &str| {
+        let manifests = format!("{}{}{there}{workloads}", node("n1"), node("n2"));
+        let run = with_input(&["plan", "-f", "-", "-o", "json"], &manifests);
+        let plan: Value = serde_json::from_str(&run.stdout).unwrap();
+        let mut pods: Vec<String> = Vec::new();
+        for existing in plan["nodes"].as_array().unwrap() {
+            let name = existing["name"].as_str().unwrap();
+            let on_it = existing["pods"].as_array().unwrap().iter();
+            pods.extend(on_it.map(|pod| format!("{}@{name}", pod.as_str().unwrap())));
+        }
+        pods.sort();
+        (pods, plan["summary"]["unschedulable"].as_u64().unwrap(), plan["unschedulable"].to_string())
+    };
+    let on = |pods: &[String], node: &str| pods.iter().filter(|pod| pod.ends_with(node)).count();
+    let (pods, left, _) = plan(&wanting("db", 4, "1Gi", ""));
+    assert_eq!((on(&pods, "@n1"), on(&pods, "@n2"), left), (3, 1, 0), "{pods:?}");
+    let (pods, left, reasons) = plan(&wanting("db", 5, "1Gi", ""));
+    assert_eq!((on(&pods, "@n1"), on(&pods, "@n2"), left), (3, 1, 1), "{pods:?}");
+    assert!(reasons.contains("didn't find available persistent volumes to bind"), "{reasons}");
+    // Small claims leave the large volume to the one that needs it, whoever comes first.
+    let (pods, left, _) = plan(&format!("{}{}", wanting("a", 3, "1Gi", ""), wanting("z", 1, "2Gi", "")));
+    assert!(pods.contains(&"default/z-0@n1".to_owned()) && pods.len() == 4 && left == 0, "{pods:?} {left:?}");
+    let (pods, left, _) = plan(&format!("{}{}", wanting("a", 4, "1Gi", ""), wanting("z", 2, "2Gi", "")));
+    assert_eq!((pods.len(), left), (4, 2), "{pods:?}");
+}
+
+/// Sets of volumes, `(place, GiB)`, and of pods, `(place that it must be in, GiB, where it was planned)`.
+type Volume = (usize, u64);
+type Wanter = (Option<usize>, u64, Option<usize>);
+
+/// How many of the pods can have a volume each, where they may be or where they were planned.
+fn matched(volumes: &[Volume], pods: &[Wanter], planned: bool) -> usize {
+    fn finds(
+        at: usize,
+        volumes: &[Volume],
+        pods: &[Wanter],
+        planned: bool,
+        asked: &mut [bool],
+        taken: &mut [Option<usize>],
+    ) -> bool {
+        let (only, size, place) = pods[at];
+        let only = if planned { place } else { only };
+        for (volume, (place, has)) in volumes.iter().enumerate() {
+            if asked[volume] || *has < size || only.is_some_and(|only| only != *place) {
+                continue;
+            }
+            asked[volume] = true;
+            if taken[volume].is_none_or(|other| finds(other, volumes, pods, planned, asked, taken)) {
+                taken[volume] = Some(at);
+                return true;
+            }
+        }
+        false
+    }
+    let mut taken = vec![None; volumes.len()];
+    let mut finds_one = |at| finds(at, volumes, pods, planned, &mut vec![false; volumes.len()], &mut taken);
+    (0..pods.len()).filter(|at| finds_one(*at)).count()
+}
+
+/// A property: all pods that are placed can have a volume each where they are, and nobody else can beside them; of volumes of
+/// zones, no other plan places more.
+#[test]
+fn as_many_pods_are_placed_as_can_have_a_volume_each() {
+    let pool = set("").split("---").next().unwrap().to_owned();
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut below = |most: u64| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 20) % most
+    };
+    for case in 0..60 {
+        let is_local = case % 2 == 0;
+        let (key, names) =
+            if is_local { (HOST, ["n1", "n2", "n3"]) } else { (ZONE, ["port-1a", "port-1b", "port-1c"]) };
+        let mut there: Vec<(&str, &str, usize, &str)> = Vec::new();
+        let mut volumes: Vec<Volume> = Vec::new();
+        for (place, name) in names.iter().enumerate() {
+            for (gib, size) in [(1, "1Gi"), (2, "2Gi"), (5, "5Gi")] {
+                let count = usize::try_from(below(4)).unwrap();
+                there.push((key, name, count, size));
+                volumes.extend(std::iter::repeat_n((place, gib), count));
+            }
+        }
+        let mut manifests = if is_local { names.map(node).concat() } else { pool.clone() };
+        manifests += &volumes_in(&there);
+        let mut sets: Vec<(String, Option<usize>, u64)> = Vec::new();
+        for at in 0..=below(3) {
+            let (replicas, gib) = (usize::try_from(below(8)).unwrap(), [1, 2, 4][usize::try_from(below(3)).unwrap()]);
+            let only = (below(3) == 0).then(|| usize::try_from(below(3)).unwrap());
+            let rest =
+                only.map_or_else(String::new, |only| format!("      nodeSelector: {{{key}: {}}}\n", names[only]));
+            let name = format!("set{at}");
+            manifests += &wanting(&name, replicas, &format!("{gib}Gi"), &rest);
+            sets.extend((0..replicas).map(|pod| (format!("default/{name}-{pod}"), only, gib)));
+        }
+        let run = with_input(&["plan", "-f", "-", "-o", "json"], &manifests);
+        let plan: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|_| panic!("{}{manifests}", run.stderr));
+        let nodes = plan["nodes"].as_array().unwrap().iter().map(|node| (node["name"].as_str().unwrap(), node));
+        let claims = plan["nodeClaims"].as_array().unwrap().iter();
+        let claims = claims.map(|claim| (claim["offering"]["zone"].as_str().unwrap(), claim));
+        let mut at: std::collections::BTreeMap<&str, usize> = std::collections::BTreeMap::new();
+        for (place, on) in nodes.chain(claims) {
+            let place = names.iter().position(|name| *name == place).unwrap();
+            at.extend(on["pods"].as_array().unwrap().iter().map(|pod| (pod.as_str().unwrap(), place)));
+        }
+        let pods: Vec<Wanter> =
+            sets.iter().map(|(name, only, gib)| (*only, *gib, at.get(name.as_str()).copied())).collect();
+        let placed: Vec<Wanter> = pods.iter().copied().filter(|pod| pod.2.is_some()).collect();
+        assert_eq!(placed.len(), matched(&volumes, &placed, true), "case {case}: {}\n{manifests}", run.stdout);
+        // The scheduler chooses among nodes pod by pod, and moves nobody for those who come later.
+        for (only, gib, _) in pods.iter().filter(|pod| pod.2.is_none()) {
+            for place in (0..3).filter(|place| only.is_none_or(|only| only == *place)) {
+                let with = [placed.as_slice(), &[(None, *gib, Some(place))]].concat();
+                assert_eq!(placed.len(), matched(&volumes, &with, true), "case {case}: {}\n{manifests}", run.stdout);
+            }
+        }
+        if !is_local {
+            assert_eq!(placed.len(), matched(&volumes, &pods, false), "case {case}: {}\n{manifests}", run.stdout);
+        }
+    }
+}

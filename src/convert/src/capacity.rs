@@ -146,6 +146,7 @@ impl Site<'_> {
             images: record.images.iter().filter(|(name, _)| self.wanted.contains(name)).copied().collect(),
             node_pool: None,
             attach_limits,
+            volume_pools: Vec::new(),
             holdings: Vec::new(),
             units: units.unwrap_or_else(|| Units { is_unknown: is_coming_up, ..Units::default() }),
             pods: Vec::new(),

@@ -14,7 +14,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::Problem;
 pub use existing::VolumeOn;
-use existing::Wanting;
+use existing::{Answers, Wanting};
+pub(crate) use existing::{Free, NO_VOLUME_TO_BIND, Question, Want};
 pub(crate) use records::{ClaimRecord, ClaimTemplate, ClassRecord, VolumeRecord};
 
 const UNBOUND_IMMEDIATE: &str = "pod has unbound immediate PersistentVolumeClaims";
@@ -33,13 +34,26 @@ pub(crate) enum Claim {
     Templated { template_name: Sym, template: ClaimTemplate },
 }
 
+/// What a pod's claims come to.
+struct Asking<'a, 'v> {
+    volumes: &'v mut Volumes,
+    /// Those that are to be bound to volumes that are there.
+    wanting: Vec<Wanting<'a>>,
+    answers: Answers,
+}
+
 /// Everything about storage in the input.
 #[derive(Clone, Default)]
 pub(crate) struct Storage {
     claims: FxHashMap<(Sym, Sym), ClaimRecord>,
     volumes: FxHashMap<Sym, VolumeRecord>,
-    /// Names of volumes in order of the input.
-    volume_order: Vec<Sym>,
+    /// By class: the names of its volumes.
+    by_class: BTreeMap<Sym, BTreeSet<Sym>>,
+    /// By claim: the names of volumes that name it.
+    naming: BTreeMap<(Sym, Sym), BTreeSet<Sym>>,
+    answers: Answers,
+    /// What the pod that was resolved last wants of volumes that are there; in a plan alone.
+    wants: Vec<Want>,
     classes: FxHashMap<Sym, ClassRecord>,
     default_class: Option<(i64, Sym)>,
     /// Drivers with an attach limit on some node; the volumes of others need not be counted.
@@ -71,8 +85,9 @@ impl Storage {
 
     /// Takes the volume out that was added last, to one that had none before.
     pub(crate) fn take_volume(&mut self, name: Sym) -> Option<VolumeRecord> {
-        self.volume_order.retain(|known| *known != name);
-        self.volumes.remove(&name)
+        let volume = self.volumes.remove(&name)?;
+        self.forget_volume(name, &volume);
+        Some(volume)
     }
 
     /// Takes the class out that was added last, to one that had none before.
@@ -117,12 +132,10 @@ impl Storage {
 
     /// A volume is this from now on, or gone.
     pub(crate) fn set_volume(&mut self, name: Sym, volume: Option<VolumeRecord>) {
+        self.take_volume(name);
         if let Some(volume) = volume {
-            if self.volumes.insert(name, volume).is_none() {
-                self.volume_order.push(name);
-            }
-        } else {
-            self.take_volume(name);
+            self.index_volume(name, &volume);
+            self.volumes.insert(name, volume);
         }
     }
 
@@ -259,7 +272,7 @@ impl Storage {
     /// # Errors
     /// Why a pod with these claims is not scheduled anywhere. What was resolved before is in `volumes` all the same.
     pub(crate) fn resolve(
-        &self,
+        &mut self,
         claims: &[Claim],
         namespace: Sym,
         pod: &str,
@@ -267,14 +280,16 @@ impl Storage {
         symbols: &mut Symbols,
     ) -> Result<(), Refusal> {
         volumes.attachments.retain(|(driver, _)| self.limited_drivers.contains(driver));
+        let mut asking = Asking { volumes, wanting: Vec::new(), answers: std::mem::take(&mut self.answers) };
         let mut refused = Ok(());
-        let mut wanting: Vec<Wanting<'_>> = Vec::new();
         for claim in claims {
             let (name, template) = claim_name(claim, pod, symbols);
-            let outcome = self.resolve_one((namespace, name), template, (volumes, &mut wanting), symbols);
-            refused = refused.and(outcome.map_err(Refusal));
+            refused = refused.and(self.resolve_one((namespace, name), template, &mut asking, symbols));
         }
-        refused = refused.and(self.bind_each_its_own(&wanting, volumes, symbols).map_err(Refusal));
+        let Asking { volumes, wanting, mut answers } = asking;
+        let refused = refused.and(self.bind_each_its_own(&wanting, (volumes, &mut answers), symbols));
+        self.wants = if self.binds_new { self.wants_of(&wanting, symbols) } else { Vec::new() };
+        self.answers = answers;
         volumes.attachments.sort_unstable();
         volumes.attachments.dedup();
         volumes.exclusive_claims.sort_unstable();
@@ -283,14 +298,14 @@ impl Storage {
             places.sort_unstable();
             places.dedup();
         }
-        refused
+        refused.map_err(Refusal)
     }
 
     fn resolve_one<'a>(
         &'a self,
         id: (Sym, Sym),
         template: Option<&'a ClaimTemplate>,
-        (volumes, wanting): (&mut Volumes, &mut Vec<Wanting<'a>>),
+        to: &mut Asking<'a, '_>,
         symbols: &mut Symbols,
     ) -> Result<(), String> {
         let record = self.claims.get(&id);
@@ -309,9 +324,9 @@ impl Storage {
         }
         let is_exclusive = asks.access_modes.is_exclusive();
         if is_exclusive {
-            volumes.exclusive_claims.push(claim_handle(id, symbols));
+            to.volumes.exclusive_claims.push(claim_handle(id, symbols));
         }
-        self.resolve_volume(id, (asks, self.is_new(record)), (volumes, wanting), symbols)?;
+        self.resolve_volume(id, (asks, self.is_new(record)), to, symbols)?;
         if is_exclusive && self.in_use.contains(&id) {
             return Err(EXCLUSIVE_IN_USE.to_owned());
         }
@@ -333,19 +348,19 @@ impl Storage {
         &'a self,
         id: (Sym, Sym),
         (asks, is_new): (&'a ClaimTemplate, bool),
-        (volumes, wanting): (&mut Volumes, &mut Vec<Wanting<'a>>),
+        to: &mut Asking<'a, '_>,
         symbols: &mut Symbols,
     ) -> Result<(), String> {
         match asks.volume {
             Some(volume) => {
                 let volume = self.volumes.get(&volume).ok_or(VOLUME_MISSING)?;
-                volumes.topologies.extend(volume.topology.clone());
-                volumes.zones.extend(volume.zones.clone().map(|zones| vec![zones]));
+                to.volumes.topologies.extend(volume.topology.clone());
+                to.volumes.zones.extend(volume.zones.clone().map(|zones| vec![zones]));
                 let attachment = volume.attachment;
-                volumes.attachments.extend(attachment.filter(|(driver, _)| self.limited_drivers.contains(driver)));
+                to.volumes.attachments.extend(attachment.filter(|(driver, _)| self.limited_drivers.contains(driver)));
                 Ok(())
             }
-            None => self.resolve_unbound(id, (asks, is_new), (volumes, wanting), symbols),
+            None => self.resolve_unbound(id, (asks, is_new), to, symbols),
         }
     }
 
@@ -353,19 +368,18 @@ impl Storage {
         &'a self,
         id: (Sym, Sym),
         (asks, is_new): (&'a ClaimTemplate, bool),
-        (volumes, wanting): (&mut Volumes, &mut Vec<Wanting<'a>>),
+        to: &mut Asking<'a, '_>,
         symbols: &mut Symbols,
     ) -> Result<(), String> {
         // One that is bound at once, which is none of the scheduler's business, is bound by the time that its pod is placed.
-        let mut bind_at_once = |class: Sym, volumes: &mut Volumes, symbols: &Symbols| {
+        let bind_at_once = |class: Sym, to: &mut Asking<'a, '_>, symbols: &Symbols| {
             let wants = Wanting { id, class, asks };
-            let bound = if is_new { self.bind_existing(wants, volumes, symbols) } else { Err(String::new()) };
-            wanting.extend(bound.is_ok().then_some(wants));
+            let bound = if is_new { self.bind_existing(wants, to, symbols) } else { Err(String::new()) };
             bound.map_err(|_| UNBOUND_IMMEDIATE.to_owned())
         };
         let Some(name) = self.class_of(asks, symbols) else {
             let none = symbols.intern("");
-            return bind_at_once(none, volumes, symbols);
+            return bind_at_once(none, to, symbols);
         };
         let Some(class) = self.classes.get(&name) else {
             let name = symbols.text(name);
@@ -373,24 +387,22 @@ impl Storage {
         };
         let is_made_before = is_new && class.makes_volumes;
         if !class.waits_for_consumer && !is_made_before {
-            return bind_at_once(name, volumes, symbols);
+            return bind_at_once(name, to, symbols);
         }
         if class.waits_for_consumer
             && let Some(node) = self.selected_node(id)
         {
             let mut only = Requirements::new();
             only.add(symbols.intern("metadata.name"), Requirement::value(node), symbols);
-            volumes.unbound.push(vec![only]);
+            to.volumes.unbound.push(vec![only]);
         }
         if !class.makes_volumes {
-            let wants = Wanting { id, class: name, asks };
-            wanting.push(wants);
-            return self.bind_existing(wants, volumes, symbols);
+            return self.bind_existing(Wanting { id, class: name, asks }, to, symbols);
         }
-        volumes.unbound.extend(class.topologies.clone());
+        to.volumes.unbound.extend(class.topologies.clone());
         if self.limited_drivers.contains(&class.driver) {
             let handle = claim_handle(id, symbols);
-            volumes.attachments.push((class.driver, handle));
+            to.volumes.attachments.push((class.driver, handle));
         }
         Ok(())
     }

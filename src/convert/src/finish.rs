@@ -37,7 +37,7 @@ use crate::resolve::Resolver;
 use crate::stand_ins::{add_reservations, sorted, valid_seconds};
 use crate::terms::node_key;
 use crate::workloads::{Owner, Workloads};
-use crate::{ConvertError, autoscalers, budgets, daemons, never_made, overlay, pool, rollout, units};
+use crate::{ConvertError, autoscalers, budgets, daemons, never_made, overlay, pool, rollout, units, volume_counts};
 
 /// Volumes are wanted of a class that nobody named.
 const NO_CLASS: &str =
@@ -143,6 +143,7 @@ impl Builder {
             budgets::count(&uncounted, &mut cluster);
         }
         daemons::add_pending(&without_room, &waiting, (&self.workloads, &daemons), &mut ownership, &mut cluster);
+        volume_counts::count(&mut resolver, &mut cluster);
         let reader = reader(self.options, self.expansion, self.memo);
         let rooms = Rooms {
             owners: self.owners,

@@ -74,6 +74,7 @@ mod terms;
 #[cfg(test)]
 mod tests;
 mod units;
+mod volume_counts;
 mod workloads;
 
 pub use budgets::allowed_disruptions;

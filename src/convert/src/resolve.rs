@@ -1,9 +1,12 @@
 //! Drafts to specs: claims and priorities are looked up, once for pods that are alike.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use berth_model::{Cluster, Images, PodSpec, Refusal, SpecId, Sym, Volumes};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::claims::Storage;
+use crate::claims::{Storage, Want};
 use crate::draft::{ClassPriority, Draft, Drafts, Priority};
 use crate::maps::{Texts, index};
 
@@ -22,6 +25,10 @@ pub(crate) struct Resolver {
     images: Option<FxHashSet<Sym>>,
     /// Specs by draft, namespace and whether the pod is bound; of drafts that depend on no pod's name.
     known: FxHashMap<(u32, Sym, bool), SpecId>,
+    /// What pods of these want of volumes that are there, where they want some; in a plan alone.
+    wants: FxHashMap<(u32, Sym, bool), Arc<[Want]>>,
+    /// The same by namespace and name of the pod.
+    wanting: BTreeMap<(Sym, Box<str>), Arc<[Want]>>,
 }
 
 impl Resolver {
@@ -32,12 +39,19 @@ impl Resolver {
         default_priority: Option<ClassPriority>,
         images: Option<FxHashSet<Sym>>,
     ) -> Self {
-        Resolver { drafts, storage, priorities, default_priority, images, known: FxHashMap::default() }
+        let (known, wants, wanting) = Default::default();
+        Resolver { drafts, storage, priorities, default_priority, images, known, wants, wanting }
     }
 
     /// Forgets the specs that were looked up: claims or volumes have changed.
     pub(crate) fn forget_specs(&mut self) {
         self.known.clear();
+        self.wants.clear();
+    }
+
+    /// Which pods want volumes that are there, by namespace and name.
+    pub(crate) fn take_wanting(&mut self) -> BTreeMap<(Sym, Box<str>), Arc<[Want]>> {
+        std::mem::take(&mut self.wanting)
     }
 
     /// The draft of that index.
@@ -85,10 +99,13 @@ impl Resolver {
     }
 
     fn resolve(&mut self, key: (u32, Sym, bool), pod: &str, cluster: &mut Cluster, warnings: &mut Texts) -> SpecId {
+        let (draft, namespace, is_bound) = key;
         if let Some(&spec) = self.known.get(&key) {
+            if let Some(wants) = self.wants.get(&key) {
+                self.wanting.insert((namespace, pod.into()), Arc::clone(wants));
+            }
             return spec;
         }
-        let (draft, namespace, is_bound) = key;
         let Some(draft) = self.drafts.get_index(draft as usize) else {
             return cluster.intern_spec(PodSpec::default());
         };
@@ -122,8 +139,15 @@ impl Resolver {
         }
         let is_per_pod = Storage::is_per_pod(&draft.claims);
         let spec = cluster.intern_spec(spec);
+        let wants: Arc<[Want]> = self.storage.take_wants().into();
         if !is_per_pod {
             self.known.insert(key, spec);
+        }
+        if !wants.is_empty() && !is_bound {
+            if !is_per_pod {
+                self.wants.insert(key, Arc::clone(&wants));
+            }
+            self.wanting.insert((namespace, pod.into()), wants);
         }
         spec
     }

@@ -80,6 +80,8 @@ pub struct Cluster {
     pub default_spread: DefaultSpread,
     /// StorageClasses that limit where volumes are made, and where; decisions do not look at them, reasons do.
     pub storage_topologies: Vec<(Sym, Vec<Requirements>)>,
+    /// Whether volumes that are there were shared out among a plan's pods beforehand: another share might cost less.
+    pub has_shared_out_volumes: bool,
     /// PodDisruptionBudgets.
     pub budgets: Vec<DisruptionBudget>,
     /// DaemonSets.
@@ -130,6 +132,7 @@ impl Cluster {
             rules: ReservationRules::default(),
             default_spread: DefaultSpread::default(),
             storage_topologies: Vec::new(),
+            has_shared_out_volumes: false,
             budgets: Vec::new(),
             daemons: Shared::default(),
             specs: Shared::default(),
@@ -178,6 +181,7 @@ impl Cluster {
             rules: self.rules.clone(),
             default_spread: self.default_spread.clone(),
             storage_topologies: self.storage_topologies.clone(),
+            has_shared_out_volumes: self.has_shared_out_volumes,
             budgets: Vec::new(),
             daemons: self.daemons.clone(),
             specs: self.specs.clone(),

@@ -27,6 +27,8 @@ pub struct Node {
     pub node_pool: Option<u32>,
     /// Volumes that may be attached, by CSI driver (from CSINode); a driver that is absent has no limit.
     pub attach_limits: Vec<(Sym, u32)>,
+    /// Of each pool of volumes that are there, how many can be used here; of one that is absent, none.
+    pub volume_pools: Vec<(Sym, u32)>,
     /// Whether `spec.unschedulable` is set.
     pub cordon: Cordon,
     /// Whether it is in flight or not yet initialized: room that is on its way, which no scheduler binds to yet.

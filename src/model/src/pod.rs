@@ -149,6 +149,8 @@ pub struct Volumes {
     pub zones: Vec<Vec<Requirements>>,
     /// Volumes to attach through a CSI driver: (driver, volume handle or claim). Each counts once a node.
     pub attachments: Vec<(Sym, Sym)>,
+    /// Of each pool of volumes that are there, how many the pod takes: no more than its node has. Ascending, each pool once.
+    pub kept: Vec<(Sym, u32)>,
     /// ReadWriteOncePod claims: one pod in the cluster may use each.
     pub exclusive_claims: Vec<Sym>,
     /// Disks that pods on one node may not share, unless all read only.

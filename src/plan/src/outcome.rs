@@ -137,6 +137,7 @@ pub(crate) fn launched(cluster: &Cluster, claims: &Claims, name: Sym) -> Node {
         capacity,
         node_pool: u32::try_from(claims.node_pool).ok(),
         attach_limits: Vec::new(),
+        volume_pools: Vec::new(),
         cordon: Cordon::None,
         is_coming_up: false,
         images: Vec::new(),

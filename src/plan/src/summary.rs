@@ -69,7 +69,8 @@ impl Summary {
         summary.search = plan.solution.search;
         summary.node_cost = plan.node_cost.times(summary.node_claims);
         let least = plan.solution.bound.as_ref().map(|bound| bound.cost).max(plan.solution.least);
-        let has_all = summary.unschedulable + summary.unschedulable_reservations == 0;
+        let has_all =
+            summary.unschedulable + summary.unschedulable_reservations == 0 && !plan.cluster.has_shared_out_volumes;
         summary.is_optimal =
             has_all && least.is_some_and(|least| is_optimal(summary.hourly_cost + summary.node_cost, least));
         for (slots, used) in plan.reservations() {

@@ -227,7 +227,11 @@ pub fn load(
         return Some(Obstacle::ExclusiveClaim);
     }
     let attachments = &spec.volumes.attachments;
-    (!attachments_fit(attachments, &on_node.attached, &node.attach_limits)).then_some(Obstacle::VolumeCount)
+    if !attachments_fit(attachments, &on_node.attached, &node.attach_limits) {
+        return Some(Obstacle::VolumeCount);
+    }
+    (!pools_have(&spec.volumes.kept, &on_node.attached, &node.volume_pools))
+        .then_some(Obstacle::VolumeBinding { bound: false, unbound: true })
 }
 
 /// VolumeBinding and VolumeZone: where the volumes of a pod can be.
@@ -266,6 +270,17 @@ pub fn attachments_fit(attachments: &[(Sym, Sym)], attached: &[(Sym, Sym)], limi
             let new = attachments.iter().filter(|a| a.0 == driver && !attached.contains(a)).count();
             new == 0 || used + new <= limit as usize
         })
+}
+
+/// Whether the pools of a node have as many volumes left as a pod takes; `attached` is sorted and has each that is taken.
+pub fn pools_have(kept: &[(Sym, u32)], attached: &[(Sym, Sym)], pools: &[(Sym, u32)]) -> bool {
+    kept.iter().all(|&(pool, count)| {
+        let has = pools.iter().find(|(known, _)| *known == pool).map_or(0, |(_, has)| *has);
+        let before = |pool: Sym| attached.partition_point(|taken| *taken < (pool, pool));
+        let taken = attached.get(before(pool)..).unwrap_or_default();
+        let taken = taken.iter().take_while(|taken| **taken == (pool, pool)).count();
+        taken + count as usize <= has as usize
+    })
 }
 
 /// The first of taints, node affinity and volume topology that keeps a demand off a node.

@@ -274,7 +274,7 @@ impl<'w> NodeFit<'w> {
     }
 
     /// Whether all that a pod may have on a node is free room: no Reservation there matters to it, and none of the CPUs
-    /// and devices is given out one by one. Pods of one shape can be counted then, not bound one after another.
+    /// and devices, nor of volumes that are there, is given out one by one. Pods of one shape can be counted then, not bound one after another.
     pub fn is_plain(&self, spec: &PodSpec, node: usize) -> bool {
         let (Some(fixed), Some(state)) = (self.cluster.node(node), self.state.node(node)) else {
             return true;
@@ -285,6 +285,7 @@ impl<'w> NodeFit<'w> {
         let says_nothing = cpus.is_empty() && devices.is_empty() && numa.is_empty();
         let has_units = !says_nothing && !is_unknown;
         (state.holdings.is_empty() || !asks_reservations)
+            && spec.volumes.kept.is_empty()
             && ask.affinity.is_none()
             && (!has_units || (spec.units.is_empty() && policy.is_none()))
     }

@@ -131,6 +131,11 @@ impl ClaimRecord {
 // === impl VolumeRecord ===
 
 impl VolumeRecord {
+    /// The claim that it names.
+    pub(crate) fn claim(&self) -> Option<(Sym, Sym)> {
+        self.claim
+    }
+
     pub(super) fn new(volume: &PersistentVolume, symbols: &mut Symbols) -> Result<Self, Problem> {
         let Some(spec) = &volume.spec else {
             return Err(Problem::new("spec", "expected a volume source"));

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 
 use super::{Live, Objects, Patched};
 use crate::builder::Builder;
-use crate::claims::VolumeOn;
+use crate::claims::{VolumeOn, VolumeRecord};
 use crate::metadata::namespace_of;
 
 impl Live {
@@ -59,19 +59,21 @@ impl Live {
             return Patched::Done;
         }
         let storage = &mut self.rooms.resolver.storage;
-        let classes: Vec<Sym> =
-            before.iter().chain(&after).filter_map(|volume| storage.class_to_bind(volume)).collect();
-        storage.set_volume(name, after);
+        let both = || before.iter().chain(&after);
+        let classes: Vec<Sym> = both().filter_map(|volume| storage.class_to_bind(volume)).collect();
+        let named: Vec<(Sym, Sym)> = both().filter_map(VolumeRecord::claim).collect();
+        let matters = storage.change_volume(name, after, &classes, &self.cluster.symbols);
         // Claims of its class that are not bound yet may come to it, or do so no more.
         let may_come =
             |id: (Sym, Sym)| storage.is_unbound(id) && classes.iter().any(|class| storage.may_be_of(id, *class));
-        let claims = self.by_claim.keys().copied().filter(|id| storage.is_bound_to(*id, name) || may_come(*id));
-        let claims: Vec<(Sym, Sym)> = claims.collect();
+        let is_about =
+            |id: (Sym, Sym)| storage.is_bound_to(id, name) || named.contains(&id) || (matters && may_come(id));
+        let claims: Vec<(Sym, Sym)> = self.by_claim.keys().copied().filter(|id| is_about(*id)).collect();
         self.look_again(&claims, objects)
     }
 
     /// What a claim is to be bound to on a node, the volumes in `taken` aside.
-    pub fn volume_on(&self, (namespace, name): (&str, &str), node: &str, taken: &BTreeSet<String>) -> VolumeOn {
+    pub fn volume_on(&mut self, (namespace, name): (&str, &str), node: &str, taken: &BTreeSet<String>) -> VolumeOn {
         let symbols = &self.cluster.symbols;
         let node = self.position_of(node).and_then(|at| self.cluster.nodes.get(at));
         let (Some(namespace), Some(name)) = (symbols.get(namespace), symbols.get(name)) else { return VolumeOn::Made };
@@ -79,7 +81,7 @@ impl Live {
             let satisfies = |one| node.is_some_and(|node| node.satisfies(one, symbols, |key| node.labels.get(key)));
             terms.iter().any(satisfies)
         };
-        let storage = &self.rooms.resolver.storage;
+        let storage = &mut self.rooms.resolver.storage;
         storage.volume_on((namespace, name), reaches, |name| taken.contains(symbols.text(name)), symbols)
     }
 

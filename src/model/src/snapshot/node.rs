@@ -5,7 +5,7 @@ use std::ops::Deref;
 use super::node_state::NodeState;
 use super::undo::{NodeUndo, Undo};
 use crate::room::change;
-use crate::{Assigned, ClassId, CounterId, HeldUnits, Holding, HostPort, ReservationId, Resources, Volumes};
+use crate::{Assigned, ClassId, CounterId, HeldUnits, Holding, HostPort, ReservationId, Resources, Sym, Volumes};
 
 /// A node that is changed. The journal notes what each change was about as it was before, not the node.
 #[derive(Debug)]
@@ -196,7 +196,7 @@ impl<'s> NodeEdit<'s> {
             self.node.disks.extend(volumes.disks.iter().cloned());
             self.note(NodeUndo::DisksCame(n_disks));
         }
-        for &volume in &volumes.attachments {
+        for volume in uses(volumes) {
             let at = self.node.attached.partition_point(|known| *known <= volume);
             self.node.attached.insert(at, volume);
             self.note(NodeUndo::AttachedCame(at));
@@ -217,13 +217,19 @@ impl<'s> NodeEdit<'s> {
                 self.note(NodeUndo::DiskWent(at, Box::new(disk)));
             }
         }
-        for volume in &volumes.attachments {
-            if let Ok(at) = self.node.attached.binary_search(volume) {
+        for volume in uses(volumes) {
+            if let Ok(at) = self.node.attached.binary_search(&volume) {
                 self.node.attached.remove(at);
-                self.note(NodeUndo::AttachedWent(at, *volume));
+                self.note(NodeUndo::AttachedWent(at, volume));
             }
         }
     }
+}
+
+/// What a pod's volumes are on its node: those that are attached, and each of a pool under the pool's own name.
+fn uses(volumes: &Volumes) -> impl Iterator<Item = (Sym, Sym)> {
+    let of_pools = volumes.kept.iter().flat_map(|(pool, count)| std::iter::repeat_n((*pool, *pool), *count as usize));
+    volumes.attachments.iter().copied().chain(of_pools)
 }
 
 /// `assumed` with that of `pods` more pods (or, with a negative count, of fewer).

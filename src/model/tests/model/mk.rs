@@ -98,6 +98,7 @@ pub(crate) fn mk_node(cluster: &mut Cluster, name: &str, zone: &str, pods: &[(&[
         images: Vec::new(),
         node_pool: None,
         attach_limits: Vec::new(),
+        volume_pools: Vec::new(),
         holdings: Vec::new(),
         units: berth_model::Units::default(),
         pods: bound,

@@ -123,6 +123,7 @@ fn a_bit_of_everything(name: &str) -> Plan {
         capacity: room,
         node_pool: Some(0),
         attach_limits: Vec::new(),
+        volume_pools: Vec::new(),
         cordon: berth_model::Cordon::None,
         is_coming_up: false,
         images: Vec::new(),

@@ -213,6 +213,7 @@ impl World {
             images: Vec::new(),
             node_pool: None,
             attach_limits: Vec::new(),
+            volume_pools: Vec::new(),
             holdings: Vec::new(),
             units: berth_model::Units::default(),
             pods,

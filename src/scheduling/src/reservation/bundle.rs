@@ -298,6 +298,12 @@ fn merge(a: &PodSpec, b: &PodSpec, has_owners: bool, symbols: &Symbols) -> Optio
     both.volumes.attachments.extend(&b.volumes.attachments);
     both.volumes.attachments.sort_unstable();
     both.volumes.attachments.dedup();
+    for (pool, count) in &b.volumes.kept {
+        match both.volumes.kept.binary_search_by_key(pool, |(known, _)| *known) {
+            Ok(at) => both.volumes.kept.get_mut(at).into_iter().for_each(|(_, most)| *most = (*most).max(*count)),
+            Err(at) => both.volumes.kept.insert(at, (*pool, *count)),
+        }
+    }
     (both.required_terms.len() <= MOST_TERMS && !both.node_selector.is_contradiction()).then_some(both)
 }
 

@@ -134,6 +134,7 @@ pub(super) fn placed(
     let is_open = filter::ports_are_free(&spec.host_ports, &on_node.ports)
         && filter::disks_are_free(&spec.volumes.disks, &on_node.disks)
         && filter::attachments_fit(&spec.volumes.attachments, &on_node.attached, &node.attach_limits)
+        && filter::pools_have(&spec.volumes.kept, &on_node.attached, &node.volume_pools)
         && !shape.is_kept_apart(|counter| on_node.host_counts.get(counter))
         && (spec.volumes.exclusive_claims.is_empty() || !world.is_claim_taken(seen, spec));
     if !is_open {

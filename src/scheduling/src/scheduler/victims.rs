@@ -141,7 +141,8 @@ pub(super) fn is_about_amounts(tables: &Tables<'_>, index: &Index) -> bool {
     let (shape, spec) = (&index.shape, &*index.shape.spec);
     let is_pod = tables.universe.class(shape.class).is_some_and(|class| class.kind == MemberKind::Pod);
     let volumes = &spec.volumes;
-    let has_volumes = !volumes.attachments.is_empty() || !volumes.exclusive_claims.is_empty();
+    let has_volumes =
+        !volumes.attachments.is_empty() || !volumes.exclusive_claims.is_empty() || !volumes.kept.is_empty();
     let is_plain = spec.host_ports.is_empty() && volumes.disks.is_empty() && !has_volumes && spec.units.is_empty();
     is_pod && is_plain && spec.reservation.affinity.is_none() && !spec.reservation.operates
 }

@@ -42,6 +42,7 @@ impl World {
             capacity: room,
             node_pool: None,
             attach_limits: Vec::new(),
+            volume_pools: Vec::new(),
             cordon: berth_model::Cordon::None,
             is_coming_up: false,
             images: Vec::new(),
