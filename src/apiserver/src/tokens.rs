@@ -27,6 +27,7 @@ pub(crate) struct Tokens {
     listeners: BTreeSet<String>,
     key: [u8; 32],
     /// Whether nobody can work out the key from the seed.
+    #[cfg(feature = "listener")]
     is_secret: bool,
 }
 
@@ -56,7 +57,12 @@ impl Tokens {
     /// The key follows from the seed: within the process nobody needs to be kept out, and runs repeat.
     pub(crate) fn seeded(seed: u64) -> Self {
         let key = Sha256::new().chain_update(b"ServiceAccount tokens").chain_update(seed.to_le_bytes()).finalize();
-        Self { listeners: BTreeSet::new(), key: key.into(), is_secret: false }
+        Self {
+            listeners: BTreeSet::new(),
+            key: key.into(),
+            #[cfg(feature = "listener")]
+            is_secret: false,
+        }
     }
 
     /// Takes a listener's token. From the first one on, ServiceAccounts' tokens are signed by `key`, which nobody knows.
@@ -118,6 +124,7 @@ impl ApiServer {
     }
 
     /// Who may use this server with a token: the default user with a listener's, else a ServiceAccount.
+    #[cfg(feature = "listener")]
     pub(crate) fn token_user(&self, token: &str) -> Option<User> {
         let bearer = self.bearer(token)?;
         bearer.audiences.iter().any(|audience| audience == ISSUER).then_some(bearer.user)
