@@ -1,7 +1,7 @@
 //! When a CronJob is due, as the schedules of Kubernetes are read: five fields of cron, `@hourly` and its like, `@every 90s`.
 
-use jiff::civil::DateTime;
-use jiff::tz::TimeZone;
+use jiff::civil::{Date, DateTime};
+use jiff::tz::{AmbiguousOffset, TimeZone};
 use jiff::{SignedDuration, Timestamp, ToSpan};
 
 /// Set where a field is a bare star, which does not restrict the days of the other field of days.
@@ -119,20 +119,37 @@ impl Fields {
             if !self.has_day(day) {
                 continue;
             }
-            for hour in (0..24_i8).filter(|hour| has(self.hours, *hour)) {
-                for minute in (0..60_i8).filter(|minute| has(self.minutes, *minute)) {
-                    // What a clock that is put back shows twice happens once.
-                    let time = zone.to_timestamp(day.at(hour, minute, 0, 0)).ok()?;
-                    if time > after {
-                        return Some(time);
-                    }
-                }
+            if let Some(time) = self.next_on(day, after, zone) {
+                return Some(time);
             }
         }
         None
     }
 
-    fn has_day(&self, day: jiff::civil::Date) -> bool {
+    /// The first time on a day. What a clock that is put back shows twice happens twice, and what one that is put forward leaves
+    /// out does not happen.
+    fn next_on(&self, day: Date, after: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
+        let mut first: Option<Timestamp> = None;
+        for hour in (0..24_i8).filter(|hour| has(self.hours, *hour)) {
+            for minute in (0..60_i8).filter(|minute| has(self.minutes, *minute)) {
+                let local = day.at(hour, minute, 0, 0);
+                let offsets = match zone.to_ambiguous_timestamp(local).offset() {
+                    AmbiguousOffset::Gap { .. } => continue,
+                    AmbiguousOffset::Unambiguous { offset } => [Some(offset), None],
+                    AmbiguousOffset::Fold { before, after } => [Some(before), Some(after)],
+                };
+                let times = offsets.into_iter().flatten().filter_map(|offset| offset.to_timestamp(local).ok());
+                first = times.filter(|time| *time > after).chain(first).min();
+                // What is shown once comes after all that was shown before.
+                if first.is_some() && offsets[1].is_none() {
+                    return first;
+                }
+            }
+        }
+        first
+    }
+
+    fn has_day(&self, day: Date) -> bool {
         let of_month = has(self.days, day.day());
         let of_week = has(self.weekdays, day.weekday().to_sunday_zero_offset());
         let is_day = if (self.days | self.weekdays) & STAR != 0 { of_month && of_week } else { of_month || of_week };
@@ -274,6 +291,26 @@ mod tests {
         let next = Schedule::parse("0 9 * * *").unwrap().next(now, &zone).unwrap();
         assert_eq!(next.to_string(), "2026-07-01T07:00:00Z");
         assert!(zone_of("Europe/Atlantis").is_none());
+    }
+
+    /// The regression: an hour was lost where the clock is put back, and a job ran at a time that there was not.
+    #[rstest]
+    #[case::hourly_twice("0 * * * *", "2026-11-01T04:30:00Z", &["05:00", "06:00", "07:00"])]
+    #[case::quarters("*/30 * * * *", "2026-11-01T05:20:00Z", &["05:30", "06:00", "06:30", "07:00"])]
+    #[case::nightly_twice("30 1 * * *", "2026-11-01T00:00:00Z", &["05:30", "06:30", "06:30"])]
+    #[case::skipped("30 2 * * *", "2026-03-08T00:00:00Z", &["06:30", "06:30"])]
+    #[case::hourly_over_the_gap("0 * * * *", "2026-03-08T05:30:00Z", &["06:00", "07:00", "08:00"])]
+    fn clocks_that_are_put_back_and_forward_are_followed(
+        #[case] text: &str,
+        #[case] now: &str,
+        #[case] expected: &[&str],
+    ) {
+        let (schedule, zone) = (Schedule::parse(text).unwrap(), zone_of("America/New_York").unwrap());
+        let mut now: Timestamp = now.parse().unwrap();
+        for expected in expected {
+            now = schedule.next(now, &zone).unwrap();
+            assert_eq!(&now.to_string()[11..16], *expected, "{now}");
+        }
     }
 
     #[test]
