@@ -1,6 +1,7 @@
 //! What a step does to the cluster and to the cloud.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use berth_api::FakeCapacityReservation;
 use berth_catalogue::{CapacityType, Catalogue, InstanceTypeEntry, Money};
@@ -26,7 +27,7 @@ pub(crate) async fn perform(world: &mut World<'_>, step: &Step) -> Result<(), St
         Action::Pod(arrival) => create(world, arrival).await,
         Action::Scale { kind, namespace, name, replicas } => scale(world, *kind, namespace, name, *replicas).await,
         Action::Apply(objects) => {
-            let objects = as_varied(world.simulation(), objects);
+            let objects = as_varied(world.simulation(), objects, &mut world.varied);
             let passed_over = berth_sandbox::apply_objects(&world.parts.client, &objects).await;
             for object in passed_over.map_err(|error| error.to_string())? {
                 world.notes.push(format!("{object} is passed over: the cluster has no such resource"));
@@ -39,6 +40,18 @@ pub(crate) async fn perform(world: &mut World<'_>, step: &Step) -> Result<(), St
             world.bridge.config_map_changed(text("/metadata/namespace"), text("/metadata/name")).await;
             reprice(world);
             Ok(())
+        }
+        Action::Patch { api_version, kind, namespace, name, may_be_gone, fields } => {
+            if &**kind == "Pod" {
+                // One that comes again is like this.
+                world.change_pod(namespace, name, fields);
+            }
+            let api = berth_sandbox::api_of(&world.parts.client, api_version, kind, namespace);
+            match api.patch(name, &PatchParams::default(), &Patch::Merge(&**fields)).await {
+                Ok(_) => Ok(()),
+                Err(kube::Error::Api(status)) if *may_be_gone && status.code == 404 => Ok(()),
+                Err(error) => Err(format!("unable to change {kind} {name}: {}", said(&error))),
+            }
         }
         Action::Delete { api_version, kind, namespace, name, may_be_gone, propagation } => {
             if &**kind == "Pod" {
@@ -137,7 +150,7 @@ pub(crate) async fn create(world: &mut World<'_>, arrival: &Arrival) -> Result<(
     let created = world.parts.client.request::<Value>(request).await;
     let created = match created {
         Ok(created) => created,
-        Err(kube::Error::Api(status)) if crate::quota::is_exceeded(&status) => {
+        Err(kube::Error::Api(status)) if crate::kept_out::is_quota(&status) => {
             world.kept_out.add(arrival.clone(), status.message.clone());
             return Ok(());
         }
@@ -271,8 +284,13 @@ fn list_price(entry: &InstanceTypeEntry, id: &str, definition: &FakeReservation)
     in_zones.or_else(|| reserved().min()).or_else(|| on_demand().map(|own| own.price).min())
 }
 
-/// Objects as they are in this variant of the scenario.
-pub(crate) fn as_varied<'o>(simulation: &Simulation, objects: &'o [Object]) -> Cow<'o, [Object]> {
+/// Objects as they are in this variant of the scenario. What a reservation has at its start is varied, and `begun` are those
+/// that have begun: what is written of them later stays as it is, but for shares of it.
+pub(crate) fn as_varied<'o>(
+    simulation: &Simulation,
+    objects: &'o [Object],
+    begun: &mut BTreeSet<String>,
+) -> Cow<'o, [Object]> {
     if simulation.counts.is_empty() && simulation.consolidation == Consolidation::AsWritten {
         return Cow::Borrowed(objects);
     }
@@ -283,8 +301,10 @@ pub(crate) fn as_varied<'o>(simulation: &Simulation, objects: &'o [Object]) -> C
             Object::FakeCapacityReservation(own) => {
                 if let Some(count) = simulation.counts.get(own.id()) {
                     // What cannot be a count is refused as it is.
-                    let written = u32::try_from(own.spec.count);
-                    own.spec.count = written.map_or(own.spec.count, |written| i64::from(count.instead_of(written)));
+                    let is_new = begun.insert(own.id().to_owned());
+                    let varied = |written| if is_new { count.instead_of(written) } else { count.part_of(written) };
+                    own.spec.count =
+                        u32::try_from(own.spec.count).map_or(own.spec.count, |written| i64::from(varied(written)));
                 }
             }
             _ => {}

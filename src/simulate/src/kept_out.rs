@@ -1,5 +1,5 @@
-//! Pods of traces that the quota of their namespace keeps out. Where the trace was recorded they came, or came later: as their
-//! controller would, the simulation tries them again while others go.
+//! Pods of traces that the server does not take now: by the quota of their namespace, or for whatever else keeps one out that has
+//! lost its node and comes again. As their controller would, the simulation tries them again while others go.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ const SHORTEST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(3600);
 
 /// Whether the server refused a pod for its namespace's quota.
-pub(crate) fn is_exceeded(status: &Status) -> bool {
+pub(crate) fn is_quota(status: &Status) -> bool {
     status.code == 403 && status.message.contains("exceeded quota")
 }
 
@@ -37,6 +37,12 @@ impl KeptOut {
             self.pause = (self.pause * 2).clamp(SHORTEST, LONGEST);
             self.try_at = Some(Instant::now() + self.pause);
         }
+    }
+
+    /// The pod of this name, if it is one of them.
+    pub(crate) fn named(&mut self, namespace: &str, name: &str) -> Option<&mut Arrival> {
+        let pods = self.pods.iter_mut().map(|(pod, _)| pod);
+        pods.into_iter().find(|pod| pod.template.namespace == namespace && &*pod.name == name)
     }
 
     /// A pod of the trace is deleted. Says whether it was one of them.
@@ -65,15 +71,21 @@ impl KeptOut {
         let (first, said) = self.pods.first()?;
         let (namespace, name, n_pods) = (&first.template.namespace, &first.name, self.pods.len());
         let noun = if n_pods == 1 { "pod of a trace was" } else { "pods of traces were" };
-        Some(format!("{n_pods} {noun} kept out by a quota to the end: {namespace}/{name}: {said}"))
+        Some(format!("{n_pods} {noun} kept out to the end: {namespace}/{name}: {said}"))
     }
 }
 
 /// Tries those again who were kept out.
-pub(crate) async fn try_again(world: &mut World<'_>) -> Result<(), (Arrival, String)> {
+pub(crate) async fn try_again(world: &mut World<'_>) {
     world.kept_out.try_at = None;
     for (arrival, _) in std::mem::take(&mut world.kept_out.pods) {
-        act::create(world, &arrival).await.map_err(|message| (arrival, message))?;
+        create(world, arrival).await;
     }
-    Ok(())
+}
+
+/// Creates a pod of a trace that was there before, or keeps it out.
+pub(crate) async fn create(world: &mut World<'_>, arrival: Arrival) {
+    if let Err(said) = act::create(world, &arrival).await {
+        world.kept_out.add(arrival, said);
+    }
 }

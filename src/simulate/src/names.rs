@@ -53,6 +53,9 @@ impl<'s> Known<'s> {
             Action::Scale { kind: Scaled::StatefulSet, namespace, name, .. } => {
                 return self.expect("scale", "StatefulSet", namespace, name);
             }
+            Action::Patch { kind, namespace, name, may_be_gone: false, .. } => {
+                return self.expect("change", kind, namespace, name);
+            }
             Action::Delete { kind, namespace, name, may_be_gone, .. } => {
                 match &**kind {
                     "Pod" => drop(self.pods.remove(&(&**namespace, &**name))),

@@ -271,6 +271,12 @@ impl Outcome {
         self
     }
 
+    /// Pods that were asked for and never made have no node either.
+    pub(crate) fn with_not_made(mut self, not_made: Vec<Unplaced>) -> Self {
+        self.unplaced.extend(not_made);
+        self
+    }
+
     /// Whether every pod has a node at the end.
     pub fn is_complete(&self) -> bool {
         self.unplaced.is_empty()

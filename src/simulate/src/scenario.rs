@@ -301,6 +301,11 @@ pub(crate) struct Machines {
     pub(crate) count: Option<u32>,
 }
 
+/// The namespace that is meant: an empty one is that in which objects are made that name none.
+pub(crate) fn namespace_of(written: &str) -> &str {
+    if written.is_empty() { "default" } else { written }
+}
+
 fn default_namespace() -> String {
     "default".to_owned()
 }

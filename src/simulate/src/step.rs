@@ -52,6 +52,15 @@ pub(crate) enum Action {
     Apply(Arc<Vec<Object>>),
     /// A ConfigMap, with the catalogue of a node class.
     Catalogue(Arc<Value>),
+    /// Fields of an object are changed, as by a JSON merge patch. With `may_be_gone`, it is no mistake if there is none.
+    Patch {
+        api_version: Arc<str>,
+        kind: Arc<str>,
+        namespace: Arc<str>,
+        name: Arc<str>,
+        may_be_gone: bool,
+        fields: Arc<Value>,
+    },
     /// With `may_be_gone`, it is no mistake if there is none.
     Delete {
         api_version: Arc<str>,
@@ -97,6 +106,7 @@ impl Step {
                 [only] => format!("{} {} is applied", only.kind(), only.metadata().name.as_deref().unwrap_or_default()),
                 all => format!("{} objects are applied", all.len()),
             },
+            Action::Patch { kind, name, .. } => format!("{kind} {name} is changed"),
             Action::Delete { kind, name, .. } => format!("{kind} {name} is deleted"),
             Action::Reservation { id, count, used_by_others } => {
                 let count = count.map(|count| format!("{count} slots"));

@@ -24,6 +24,8 @@ struct Known {
     is_ended: bool,
     is_evicted: bool,
     refused: Option<String>,
+    /// What its scheduler said last of nodes that are there, or of the pod itself.
+    said: Option<String>,
 }
 
 /// What a watch tells of a pod.
@@ -85,17 +87,17 @@ impl Waits {
             return;
         }
         if !self.known.contains_key(told.uid) {
-            let new = Known { since: now, is_bound: false, is_ended: false, is_evicted: false, refused: None };
+            let new =
+                Known { since: now, is_bound: false, is_ended: false, is_evicted: false, refused: None, said: None };
             self.known.insert(told.uid.into(), new);
             self.n_pods += 1;
             self.n_pending += 1;
             self.most_pending = self.most_pending.max(self.n_pending);
         }
         let Some(known) = self.known.get_mut(told.uid) else { return };
-        if let Some(message) = told.unschedulable
-            && let Some(refused) = refusal(message)
-        {
-            known.refused = Some(refused);
+        if let Some(message) = told.unschedulable {
+            known.refused = refusal(message).or(known.refused.take());
+            known.said = Some(without_counts(message));
         }
         if told.is_evicted && !known.is_evicted {
             known.is_evicted = true;
@@ -173,7 +175,8 @@ impl Waits {
 impl Known {
     /// What was said last of why it has no node.
     fn why(&self) -> String {
-        self.refused.clone().unwrap_or_else(|| "a node is on its way, or nothing was said yet".to_owned())
+        let said = self.refused.as_ref().or(self.said.as_ref()).filter(|said| !said.is_empty());
+        said.cloned().unwrap_or_else(|| "a node is on its way, or nothing was said yet".to_owned())
     }
 }
 
@@ -202,6 +205,22 @@ fn refusal(message: &str) -> Option<String> {
         }
     }
     Some(text.trim_end_matches('.').to_owned())
+}
+
+/// What a scheduler says of nodes, each thing once, without counts that change with every node.
+fn without_counts(message: &str) -> String {
+    let said = message
+        .split_once(" nodes are available")
+        .map_or(message, |(_, said)| said.trim_start_matches([':', '.', ' ']));
+    let mut parts: Vec<&str> = Vec::new();
+    for part in said.trim_end_matches('.').split(", ") {
+        let counted = part.split_once(' ').filter(|(count, _)| count.bytes().all(|byte| byte.is_ascii_digit()));
+        let part = counted.map_or(part, |(_, part)| part);
+        if !parts.contains(&part) {
+            parts.push(part);
+        }
+    }
+    parts.join(", ")
 }
 
 #[cfg(test)]
@@ -261,5 +280,29 @@ mod tests {
         let reason = "NodePool x: Insufficient cpu".to_owned();
         assert_eq!(rows, [Waited { reason, pods: 2, median: 100_000, p99: 200_000, longest: 200_000 }]);
         assert_eq!(waits.summary()[0].pods, 1, "who has had a node");
+    }
+
+    /// The regression: whoever waited for a gate, a claim or a volume was told that a node was on its way.
+    #[test]
+    fn what_was_said_of_the_pod_itself_is_told() {
+        for (message, why) in [
+            (
+                "Scheduling is blocked due to non-empty scheduling gates",
+                "Scheduling is blocked due to non-empty scheduling gates",
+            ),
+            (
+                "0/3 nodes are available: persistentvolumeclaim \"x\" not found.",
+                "persistentvolumeclaim \"x\" not found",
+            ),
+            (
+                "0/3 nodes are available: 2 Insufficient cpu, 1 node(s) had an untolerated taint.",
+                "Insufficient cpu, node(s) had an untolerated taint",
+            ),
+            ("0/0 nodes are available.", "a node is on its way, or nothing was said yet"),
+        ] {
+            let mut waits = Waits::default();
+            waits.pod(Told { unschedulable: Some(message), ..told("a") }, None, at(0));
+            assert_eq!(waits.left(at(60)), BTreeMap::from([(why.to_owned(), (1, 60_000))]));
+        }
     }
 }

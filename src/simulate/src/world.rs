@@ -1,6 +1,7 @@
 //! The cluster in virtual time: what happens is done when its time comes, and watched.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::{FakeCapacityReservation, FakeNodeClass, NodePool, labels};
@@ -19,17 +20,19 @@ use kube::{Api, Client, Resource, ResourceExt};
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::act;
 use crate::check::missing_namespaces;
 use crate::error::SimulateError;
+use crate::kept_out::{self, KeptOut};
 use crate::load::Simulation;
 use crate::lost;
 use crate::meter::{Meter, SlotPrices};
+use crate::not_made;
 use crate::outcome::{Outcome, Sample};
-use crate::quota::{self, KeptOut};
+use crate::record::merge;
 use crate::scenario::Consolidation;
 use crate::step::{Action, Arrival};
 use crate::waits::{Told, Waits};
@@ -155,6 +158,8 @@ pub(crate) struct World<'s> {
     silent: BTreeSet<(Instant, String)>,
     /// Pods of traces, by namespace and name.
     pub(crate) of_trace: FxHashMap<(String, String), TracePod>,
+    /// Reservations that have begun with another count than what is written.
+    pub(crate) varied: BTreeSet<String>,
     /// Pods of traces that have ended, or have gone before they did.
     over: Vec<Over>,
     /// Pods of traces that a quota keeps out.
@@ -200,7 +205,7 @@ impl<'s> World<'s> {
                         world.notice_silence(now).await;
                     }
                     if tried.is_some_and(|tried| tried <= now) {
-                        world.try_kept_out().await?;
+                        kept_out::try_again(&mut world).await;
                     }
                     while let Some(step) = steps.next_if(|step| world.start + Duration::from_millis(step.at) <= now) {
                         if let Some(what) = step.in_words() {
@@ -218,14 +223,18 @@ impl<'s> World<'s> {
             }
             // What came together is taken in together.
             for over in std::mem::take(&mut world.over) {
-                world.end(over).await?;
+                world.end(over).await;
             }
         }
         world.sample();
         world.notes.extend(world.kept_out.note());
+        let not_made = not_made::all(&world.parts.client, world.parts.cloud.now()).await;
+        let not_made = not_made
+            .map_err(|error| SimulateError::Step { place: "the end".to_owned(), message: error.to_string() })?;
         onlooker.end();
         Ok(Outcome::new(simulation, world.parts.cloud.now(), &world.meter, &world.waits, world.samples)
-            .with_counts(world.notes, [world.n_interrupted, world.n_died, world.n_refused]))
+            .with_counts(world.notes, [world.n_interrupted, world.n_died, world.n_refused])
+            .with_not_made(not_made))
     }
 
     async fn start(simulation: &'s Simulation) -> Result<Self, SimulateError> {
@@ -265,7 +274,9 @@ impl<'s> World<'s> {
                     .map_err(|message| SimulateError::Step { place: simulation.place(step.origin), message })?;
             }
         }
-        let begun = parts.begin(&act::as_varied(simulation, &simulation.objects), simulation.may_make_pool).await?;
+        let mut varied = BTreeSet::new();
+        let objects = act::as_varied(simulation, &simulation.objects, &mut varied);
+        let begun = parts.begin(&objects, simulation.may_make_pool).await?;
         if begun.made_pool {
             vary_made_pool(&parts.client, simulation.consolidation).await.map_err(|error| SimulateError::Step {
                 place: "NodePool default".to_owned(),
@@ -295,6 +306,7 @@ impl<'s> World<'s> {
             launched_at: FxHashMap::default(),
             dead: BTreeSet::new(),
             silent: BTreeSet::new(),
+            varied,
             of_trace: FxHashMap::default(),
             over: Vec::new(),
             kept_out: KeptOut::default(),
@@ -454,27 +466,24 @@ impl<'s> World<'s> {
         }
     }
 
+    /// A pod of a trace is changed, wherever it is.
+    pub(crate) fn change_pod(&mut self, namespace: &str, name: &str, fields: &Value) {
+        let of_trace = self.of_trace.get_mut(&(namespace.to_owned(), name.to_owned())).map(|known| &mut known.arrival);
+        for arrival in of_trace.into_iter().chain(self.kept_out.named(namespace, name)) {
+            merge(&mut Arc::make_mut(&mut arrival.template).pod, fields);
+        }
+    }
+
     /// Deletes a pod of a trace that has ended, or creates one again that has lost its place.
-    async fn end(&mut self, over: Over) -> Result<(), SimulateError> {
+    async fn end(&mut self, over: Over) {
         if !over.is_gone {
             let api = Api::<Pod>::namespaced(self.parts.client.clone(), &over.namespace);
             // It may have gone with its node.
             drop(api.delete(&over.name, &kube::api::DeleteParams::default().grace_period(0)).await);
         }
-        match over.again {
-            None => Ok(()),
-            Some(arrival) => act::create(self, &arrival).await.map_err(|message| SimulateError::Step {
-                place: format!("pod {}/{} again", over.namespace, over.name),
-                message,
-            }),
+        if let Some(arrival) = over.again {
+            kept_out::create(self, arrival).await;
         }
-    }
-
-    async fn try_kept_out(&mut self) -> Result<(), SimulateError> {
-        quota::try_again(self).await.map_err(|(arrival, message)| {
-            let (namespace, name) = (&arrival.template.namespace, &arrival.name);
-            SimulateError::Step { place: format!("pod {namespace}/{name}, kept out before"), message }
-        })
     }
 
     /// Marks the nodes whose machines have been silent for long enough.

@@ -251,6 +251,26 @@ fn is_replayed<F: Future<Output = ()>>(
     (played, outcome)
 }
 
+/// The regression: a pod whose gate was lifted stayed gated in the replay.
+#[test]
+fn what_is_changed_of_a_pod_is_replayed() {
+    let (played, outcome) = is_replayed("pod-changes", Controllers::default(), async |client| {
+        apply(&client, pool(&json!([]))).await;
+        let gated = json!({"apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": "job", "namespace": "default", "labels": {"queue": "a", "old": "b"}},
+            "spec": {"schedulingGates": [{"name": "kueue.x-k8s.io/admission"}], "containers": [
+                {"name": "c", "image": "i", "resources": {"requests": {"cpu": "3"}}}]}});
+        let pods = kube::Api::<k8s_openapi::api::core::v1::Pod>::default_namespaced(client.clone());
+        pods.create(&kube::api::PostParams::default(), &serde_json::from_value(gated).unwrap()).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        let admitted = json!({"metadata": {"labels": {"old": null}, "annotations": {"karpenter.sh/do-not-disrupt": "true"}},
+            "spec": {"schedulingGates": null, "nodeSelector": {"karpenter.sh/capacity-type": "on-demand"}}});
+        pods.patch("job", &kube::api::PatchParams::default(), &kube::api::Patch::Merge(admitted)).await.unwrap();
+    });
+    assert_eq!(played.len(), 1, "{played:?}");
+    assert!(outcome.is_complete(), "{outcome:?}");
+}
+
 /// The regression: the replay knew none of these flags.
 #[test]
 fn a_recording_is_replayed_under_its_own_guards() {

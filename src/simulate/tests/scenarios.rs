@@ -314,7 +314,53 @@ events: []
     let ran = outcome.pods.pod_days * 24.0 * 3600.0;
     assert!((600.0..700.0).contains(&ran), "one after the other: {ran}");
     let note = outcome.notes.iter().find(|note| note.contains("kept out")).unwrap();
-    assert!(note.starts_with("1 pod of a trace was kept out by a quota to the end: default/never: "), "{note}");
+    assert!(note.starts_with("1 pod of a trace was kept out to the end: default/never: "), "{note}");
+}
+
+/// The regression: the pod came back, and was paid for to the end.
+#[test]
+fn what_is_deleted_or_scaled_is_of_the_default_namespace_where_none_is_named() {
+    let folder = Folder::new("no-namespace");
+    for namespace in ["", "\"namespace\":\"\",", "\"namespace\":\"default\","] {
+        let trace = "{\"apiVersion\":\"berth.sh/v1alpha1\",\"kind\":\"Trace\"}
+{\"template\":\"a\",\"pod\":{\"spec\":{\"containers\":[{\"name\":\"c\",\"image\":\"i\",\"resources\":{\"requests\":{\"cpu\":\"3\"}}}]}}}
+{\"at\":0,\"create\":\"a\",\"name\":\"one\"}
+{\"at\":300,\"delete\":{\"apiVersion\":\"v1\",\"kind\":\"Pod\",NAMESPACE\"name\":\"one\"}}
+{\"at\":600,\"create\":\"a\",\"name\":\"one\",\"runsFor\":60}
+";
+        folder.write("pods.jsonl", &trace.replace("NAMESPACE", namespace));
+        let outcome = run(&folder, &scenario("spot", 0, "traces: [pods.jsonl]\nevents: []\n"));
+        let ran = outcome.pods.pod_days * 24.0 * 3600.0;
+        assert!(outcome.pods.total == 2 && (250.0..370.0).contains(&ran), "{namespace}: {ran} {outcome:?}");
+    }
+}
+
+/// The regression: the first pod that could not come again ended the whole simulation, and pods that controllers could not make
+/// were not told at all.
+#[test]
+fn pods_that_cannot_be_made_are_told_and_end_nothing() {
+    let folder = Folder::new("not-made");
+    folder.write(
+        "pods.jsonl",
+        "{\"apiVersion\":\"berth.sh/v1alpha1\",\"kind\":\"Trace\"}
+{\"at\":0,\"apply\":{\"apiVersion\":\"v1\",\"kind\":\"Namespace\",\"metadata\":{\"name\":\"q\"}}}
+{\"template\":\"a\",\"pod\":{\"metadata\":{\"namespace\":\"q\"},\"spec\":{\"containers\":[{\"name\":\"c\",\"image\":\"i\",\"resources\":{\"requests\":{\"cpu\":\"3\"}}}]}}}
+{\"at\":1,\"create\":\"a\",\"name\":\"one\"}
+{\"at\":300,\"delete\":{\"apiVersion\":\"v1\",\"kind\":\"Namespace\",\"name\":\"q\"}}
+",
+    );
+    let outcome = run(&folder, &scenario("spot", 0, "traces: [pods.jsonl]\nevents: []\n"));
+    let note = outcome.notes.iter().find(|note| note.contains("kept out")).unwrap();
+    assert!(note.contains("q/one"), "{note}");
+    let objects = "- {apiVersion: v1, kind: ResourceQuota, metadata: {name: small}, spec: {hard: {pods: '1'}}}\n";
+    let outcome = run(&folder, &scenario("spot", 4, objects));
+    assert!(!outcome.is_complete());
+    let [missing] = &outcome.unplaced[..] else { panic!("{outcome:?}") };
+    assert_eq!(missing.pods, 3);
+    assert!(
+        missing.reason.contains("could not make its pods") && missing.reason.contains("exceeded quota"),
+        "{missing:?}"
+    );
 }
 
 /// The regression: nodes at rest were looked at every quarter of an hour, so that short-lived ones ended before they were replaced.
@@ -906,6 +952,27 @@ fn a_reservation_that_is_applied_later_can_be_varied() {
     let hours: Vec<f64> = outcomes.iter().map(hours).collect();
     for (found, expected) in hours.iter().zip([4.0, 2.0, 1.0]) {
         assert!((found - expected).abs() < 0.05, "{hours:?}");
+    }
+}
+
+/// The regression: what was applied later was undone.
+#[test]
+fn a_count_is_varied_as_it_is_at_the_start_and_a_share_whenever_it_changes() {
+    let folder = Folder::new("vary-apply");
+    let of = |count| {
+        format!(
+            "{{apiVersion: berth.sh/v1alpha1, kind: FakeCapacityReservation, metadata: {{name: own}}, spec: \
+             {{instanceTypes: [big], zones: [a], count: {count}}}}}"
+        )
+    };
+    let events = format!("events:\n- {{at: 15m, apply: {{objects: [{}]}}}}\n", of(4));
+    let text = scenario("on-demand", 0, &format!("- {}\n{events}", of(2)));
+    let varied: Variation = "reservation.own=2,100%,50%,0".parse().unwrap();
+    let outcomes = run_all(&variants(&read(&folder, &text), &[varied]).unwrap(), 1).unwrap();
+    let hours = |outcome: &Outcome| outcome.reservations.iter().find(|own| own.id == "own").map(|own| own.slot_hours);
+    let hours: Vec<f64> = outcomes.iter().map(|outcome| hours(outcome).unwrap()).collect();
+    for (found, expected) in hours.iter().zip([1.5, 1.5, 0.75, 1.0]) {
+        assert!((found - expected).abs() < 0.02, "{hours:?}");
     }
 }
 

@@ -10,7 +10,7 @@ use berth_manifests::ManifestError;
 use super::Loader;
 use crate::act::{keys, no_type};
 use crate::error::SimulateError;
-use crate::scenario::{self, Event, Machines, Scenario};
+use crate::scenario::{self, Event, Machines, Scenario, namespace_of};
 use crate::step::{Action, MOST_PODS, MOST_STEPS, Origin, Propagation, Step, offering};
 
 // === impl Loader ===
@@ -143,7 +143,7 @@ impl Loader {
                 let message = format!("found {}, expected at most {most} pods", scale.replicas);
                 return Err(self.wrong(&format!("{path}.scale.replicas"), message).into());
             }
-            let (namespace, name) = (scale.namespace.as_str().into(), scale.name.as_str().into());
+            let (namespace, name) = (namespace_of(&scale.namespace).into(), scale.name.as_str().into());
             actions.push(Action::Scale { kind: scale.kind, namespace, name, replicas: scale.replicas });
         }
         if let Some(apply) = &event.apply {
@@ -159,7 +159,7 @@ impl Loader {
             actions.push(Action::Delete {
                 api_version: delete.api_version.as_str().into(),
                 kind: delete.kind.as_str().into(),
-                namespace: delete.namespace.as_str().into(),
+                namespace: namespace_of(&delete.namespace).into(),
                 name: delete.name.as_str().into(),
                 may_be_gone: false,
                 propagation: Propagation::Background,

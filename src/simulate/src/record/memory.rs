@@ -12,7 +12,7 @@ use kube::api::DynamicObject;
 use serde_json::{Map, Value};
 
 use super::kinds::Kind;
-use super::redact;
+use super::{changes, redact};
 
 /// On a template of pods: which of those that its workload has had it is.
 const ROLLOUT: &str = "berth.sh/recorded-rollout";
@@ -31,6 +31,8 @@ pub(super) enum Noted {
     Template { name: String, pod: Value },
     /// A pod that no recorded workload makes.
     Created { template: String, name: String, is_of_the_start: bool },
+    /// Of a pod that is there, this was changed.
+    Patched { kind: Kind, namespace: String, name: String, patch: Value },
     Deleted {
         kind: Kind,
         namespace: String,
@@ -67,7 +69,7 @@ pub(super) struct Memory {
 
 #[derive(Debug)]
 struct Known {
-    /// As it was written; nothing of a pod.
+    /// As it was written; of a pod what may change, and nothing of one that a recorded workload had made.
     object: Value,
     is_going: bool,
 }
@@ -142,12 +144,18 @@ impl Memory {
             return;
         }
         if kind.kind == "Pod" {
-            // Of a pod, nothing changes that would be asked for anew.
-            if self.known.get(&key).is_none_or(|known| known.is_going) {
-                self.known.insert(key, Known { object: Value::Null, is_going: false });
+            let changeable = changes::changeable(&new);
+            let Some(known) = self.known.get_mut(&key).filter(|known| !known.is_going) else {
+                self.known.insert(key, Known { object: changeable, is_going: false });
                 let template = self.template(new, noted);
                 noted.push(Noted::Created { template, name, is_of_the_start });
-            }
+                return;
+            };
+            let change = changes::patch(&known.object, &changeable).filter(|_| !known.object.is_null());
+            noted.extend(change.map(|patch| {
+                known.object = changeable;
+                Noted::Patched { kind, namespace, name, patch }
+            }));
             return;
         }
         let known = self.known.get(&key).filter(|known| !known.is_going);

@@ -3,6 +3,7 @@
 //! It watches what is asked for (workloads, pods without an owner, NodePools, Reservations, …) and what the fake cloud is
 //! told, and writes a line for each change. What controllers make of it is no part of the trace: a replay makes its own.
 
+mod changes;
 mod kinds;
 mod memory;
 mod redact;
@@ -27,6 +28,7 @@ use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 use crate::trace::Lines;
+pub(crate) use changes::merge;
 use kinds::{CONFIG_MAP, KINDS, Kind};
 use memory::{Memory, Noted};
 
@@ -250,6 +252,11 @@ impl<W: Write> Recorder<W> {
             }
             Noted::Template { name, pod } => self.lines.template(&name, &pod),
             Noted::Created { template, name, .. } => self.line(&json!({"at": at, "create": template, "name": name})),
+            Noted::Patched { kind, namespace, name, patch } => {
+                let fields = json!({"apiVersion": kind.api_version, "kind": kind.kind, "namespace": namespace, "name": name,
+                    "ifThere": true, "fields": patch});
+                self.line(&json!({"at": at, "patch": fields}))
+            }
             Noted::Deleted { kind, namespace, name, orphans } => {
                 let mut fields =
                     json!({"apiVersion": kind.api_version, "kind": kind.kind, "name": name, "ifThere": true});

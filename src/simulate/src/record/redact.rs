@@ -121,6 +121,12 @@ fn spec_of(kind: &str, spec: &Value) -> Value {
             return own;
         }
         "PersistentVolume" => return volume_spec(&spec),
+        "NodePool" => {
+            if let Some(template) = spec.get_mut("template") {
+                let of_nodes = template.get("spec").cloned().unwrap_or_default();
+                *template = json!({"metadata": metadata(template.get("metadata")), "spec": of_nodes});
+            }
+        }
         _ => {}
     }
     spec
@@ -188,6 +194,10 @@ fn pod_spec(spec: &Value) -> Value {
 fn volume(volume: &Value) -> Value {
     let mut out = only(volume, &VOLUME);
     if let Some(fields) = out.as_object_mut() {
+        if let Some(claim) = volume.pointer("/ephemeral/volumeClaimTemplate") {
+            let template = json!({"metadata": metadata(claim.get("metadata")), "spec": claim.get("spec")});
+            fields.insert("ephemeral".to_owned(), json!({"volumeClaimTemplate": template}));
+        }
         let disks = DISKS.iter().filter_map(|(kind, own)| Some(((*kind).to_owned(), only(volume.get(kind)?, own))));
         fields.extend(disks);
     }
@@ -258,6 +268,8 @@ mod tests {
                 "volumes": [{"name": "s", "secret": {"secretName": SECRET}},
                     {"name": "r", "rbd": {"monitors": ["m"], "image": "the-disk", "user": SECRET, "keyring": SECRET}},
                     {"name": "c", "csi": {"driver": "d", "volumeAttributes": {"a": SECRET}}},
+                    {"name": "e", "ephemeral": {"volumeClaimTemplate": {"metadata": {"annotations": {"vault.example/token": SECRET}},
+                        "spec": {"storageClassName": "fast"}}}},
                     {"name": "v", "persistentVolumeClaim": {"claimName": "v"}}],
             },
         });
@@ -284,9 +296,16 @@ mod tests {
             let text = out.to_string();
             assert!(!text.contains(SECRET), "{kind}: {text}");
             assert!(text.contains("\"cpu\":\"1\"") && text.contains("claimName"), "{kind}: {text}");
-            assert!(text.contains("the-disk") && !text.contains("csi"), "{kind}: {text}");
+            assert!(text.contains("the-disk") && !text.contains("csi") && text.contains("fast"), "{kind}: {text}");
             assert!(text.contains("do-not-disrupt") && !text.contains("\"uid\""), "{kind}: {text}");
         }
+        let template = json!({"metadata": metadata, "spec": {"expireAfter": "1h"}});
+        let pool =
+            object("karpenter.sh/v1", "NodePool", &json!({"metadata": metadata, "spec": {"template": template}}));
+        assert!(
+            !pool.to_string().contains(SECRET) && pool["spec"]["template"]["spec"]["expireAfter"] == "1h",
+            "{pool}"
+        );
         let mut bare = pod;
         bare["metadata"] = metadata;
         let text = object("v1", "Pod", &bare).to_string();

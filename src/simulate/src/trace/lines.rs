@@ -51,6 +51,8 @@ struct Line {
     scale: Option<Scale>,
     /// An object is created or changed.
     apply: Option<Value>,
+    /// Fields of an object are changed.
+    patch: Option<Patched>,
     /// An object is deleted.
     delete: Option<Deleted>,
     /// A pod of a workload has ended, or a pod that came before.
@@ -75,9 +77,26 @@ struct Scale {
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Patched {
+    api_version: String,
+    kind: String,
+    /// Of what has one; in `default` where none is named.
+    #[serde(default)]
+    namespace: String,
+    name: String,
+    /// It may be gone already.
+    #[serde(default)]
+    if_there: bool,
+    /// A JSON merge patch.
+    fields: Map<String, Value>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Deleted {
     api_version: String,
     kind: String,
+    /// Of what has one; in `default` where none is named.
     #[serde(default)]
     namespace: String,
     name: String,
@@ -127,6 +146,7 @@ impl Line {
             ("create", self.create.is_some()),
             ("scale", self.scale.is_some()),
             ("apply", self.apply.is_some()),
+            ("patch", self.patch.is_some()),
             ("delete", self.delete.is_some()),
             ("ran", self.ran.is_some()),
             ("stock", self.stock.is_some()),
@@ -270,7 +290,12 @@ impl Reading<'_> {
             let replicas = replicas.ok_or_else(|| {
                 format!("scale.replicas: found {}, expected a count from 0 to {MOST_PODS}", scale.replicas)
             })?;
-            Action::Scale { kind: scale.kind, namespace: scale.namespace.into(), name: scale.name.into(), replicas }
+            Action::Scale {
+                kind: scale.kind,
+                namespace: scenario::namespace_of(&scale.namespace).into(),
+                name: scale.name.into(),
+                replicas,
+            }
         } else if let Some(value) = line.apply.take_if(|value| self.read.recorded.is_some() && is_config_map(value)) {
             Action::Catalogue(Arc::new(value))
         } else if let Some(value) = line.apply {
@@ -278,6 +303,20 @@ impl Reading<'_> {
             let objects =
                 objects::read(&place, &value, &mut self.skipped).map_err(|error| format!("apply: {error}"))?;
             Action::Apply(Arc::new(objects))
+        } else if let Some(patch) = line.patch {
+            if !self.kinds.contains(&(patch.api_version.as_str(), patch.kind.as_str())) {
+                // It was not made either.
+                self.skipped.insert(patch.kind);
+                return Ok(());
+            }
+            Action::Patch {
+                api_version: patch.api_version.into(),
+                kind: patch.kind.into(),
+                namespace: scenario::namespace_of(&patch.namespace).into(),
+                name: patch.name.into(),
+                may_be_gone: patch.if_there,
+                fields: Arc::new(patch.fields.into()),
+            }
         } else if let Some(delete) = line.delete {
             if !self.kinds.contains(&(delete.api_version.as_str(), delete.kind.as_str())) {
                 // It was not made either.
@@ -287,7 +326,7 @@ impl Reading<'_> {
             Action::Delete {
                 api_version: delete.api_version.into(),
                 kind: delete.kind.into(),
-                namespace: delete.namespace.into(),
+                namespace: scenario::namespace_of(&delete.namespace).into(),
                 name: delete.name.into(),
                 may_be_gone: delete.if_there,
                 propagation: delete.propagation_policy,
@@ -311,7 +350,7 @@ impl Reading<'_> {
             self.end = Some((at, number));
             return Ok(());
         } else {
-            return Err("expected create, scale, apply, delete, ran, stock, price or end".to_owned());
+            return Err("expected create, scale, apply, patch, delete, ran, stock, price or end".to_owned());
         };
         if let Action::Pod(arrival) = &action {
             let ended = at.saturating_add(arrival.runs_for.unwrap_or(0));
@@ -541,7 +580,7 @@ mod tests {
                 "{\"at\":1,\"create\":\"b\",\"name\":\"x\"}",
                 "line 3: create: found \"b\", expected a template of a line before",
             ),
-            ("{\"at\":1}", "line 3: expected create, scale, apply, delete, ran, stock, price or end"),
+            ("{\"at\":1}", "line 3: expected create, scale, apply, patch, delete, ran, stock, price or end"),
             ("{", "line 3: column 1: the text ends within an object, expected another field or }"),
             (
                 "{\"at\":1,\"ran\":{\"kind\":\"Job\",\"namespace\":\"n\",\"name\":\"x\",\"seconds\":-2}}",
