@@ -1,9 +1,11 @@
-//! Who could use the slots that nodes are on: nodes that are paid for, whose pods and NodePools admit such a slot.
+//! Who could use the slots that nodes are on: nodes that are paid for, whose pods and NodePools admit such a slot, of which
+//! none is free.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use berth_model::{CapacityType, Cluster, ColumnTable, Money, PodSpec, Resources, SpecId, Sym};
+use berth_api::labels;
+use berth_model::{CapacityType, Cluster, Column, ColumnTable, Money, PodSpec, Resources, SpecId, Sym};
 use berth_state::State;
 use fixedbitset::FixedBitSet;
 
@@ -26,7 +28,7 @@ struct User {
     node: String,
     /// What that saves an hour, less the price of what it disrupts.
     net: Money,
-    /// Whether an empty node has a slot that it could use: that one goes, and nobody has to make way.
+    /// Whether a slot that it could use is free, or an empty node has one, which goes: nobody has to make way.
     has_other: bool,
 }
 
@@ -65,8 +67,10 @@ impl SlotUsers {
                 break;
             }
             let fitting = slots.for_pods_of(&candidate.node.key.name);
-            let has_other = kinds.iter().zip(&fitting).any(|((_, is_empty), fits)| *is_empty && *fits);
-            for ((kind, _), _) in kinds.iter().zip(&fitting).filter(|(_, fits)| **fits) {
+            let is_other = |(is_empty, fit): (&bool, &Fit)| fit.has_free || *is_empty && fit.fits;
+            let has_other = kinds.values().zip(&fitting).any(is_other);
+            // With a free slot it stays where it is, or it goes there soon: one more changes nothing.
+            for ((kind, _), _) in kinds.iter().zip(&fitting).filter(|(_, fit)| fit.fits && !fit.has_free) {
                 let known = users.entry(kind).or_default();
                 if known.len() < MOST_KEPT {
                     known.push(User { node: candidate.node.key.name.to_string(), net, has_other });
@@ -95,6 +99,13 @@ impl SlotUsers {
     }
 }
 
+/// Whether slots of a sort take all pods of a node, and whether one of these is free.
+#[derive(Debug, Clone, Copy, Default)]
+struct Fit {
+    fits: bool,
+    has_free: bool,
+}
+
 /// What NodePools may launch on slots of each sort, and which pods that admits.
 struct Slots<'c> {
     cluster: &'c Cluster,
@@ -105,6 +116,8 @@ struct Slots<'c> {
     nodes: BTreeMap<Sym, usize>,
     /// By spec and table: the offerings that admit it.
     admitted: BTreeMap<(SpecId, usize), FixedBitSet>,
+    /// The label of a zone, where anything has it.
+    zone_key: Option<Sym>,
 }
 
 // === impl Slots ===
@@ -125,12 +138,14 @@ impl<'c> Slots<'c> {
             }
         }
         let nodes = cluster.nodes.iter().enumerate().map(|(at, node)| (node.name, at)).collect();
-        Slots { cluster, tables, n_kinds: kinds.count(), nodes, admitted: BTreeMap::new() }
+        let zone_key = cluster.symbols.get(labels::ZONE);
+        Slots { cluster, tables, n_kinds: kinds.count(), nodes, admitted: BTreeMap::new(), zone_key }
     }
 
-    /// By sort of slot: whether a NodePool may launch a node on one that takes all pods of this node.
-    fn for_pods_of(&mut self, node: &str) -> Vec<bool> {
-        let mut fits = vec![false; self.n_kinds];
+    /// By sort of slot: whether a NodePool may launch a node on one that takes all pods of this node. Pods that rules tie to
+    /// others by zone do not leave theirs: whether these would hold elsewhere is not asked.
+    fn for_pods_of(&mut self, node: &str) -> Vec<Fit> {
+        let mut fits = vec![Fit::default(); self.n_kinds];
         let node = self.cluster.symbols.get(node).and_then(|name| self.cluster.nodes.get(*self.nodes.get(&name)?));
         let Some(node) = node else { return fits };
         let mut specs: BTreeMap<SpecId, i64> = BTreeMap::new();
@@ -138,10 +153,13 @@ impl<'c> Slots<'c> {
             *specs.entry(spec).or_default() += 1;
         }
         let mut requests = Resources::new();
+        let mut is_tied = false;
         for (id, count) in &specs {
             let Some(spec) = self.cluster.spec(*id) else { return fits };
             requests.add_times(&spec.requests, *count);
+            is_tied |= self.zone_key.is_some_and(|key| is_tied_by(spec, key));
         }
+        let zone = self.zone_key.and_then(|key| node.labels.get(key));
         for (at, (pool, table, by_kind)) in self.tables.iter().enumerate() {
             let Some(pool) = self.cluster.node_pools.get(*pool) else { continue };
             let mut columns = table.all();
@@ -151,8 +169,14 @@ impl<'c> Slots<'c> {
                 let admit = || admitting(self.cluster, pool, table, spec);
                 columns.intersect_with(self.admitted.entry((*id, at)).or_insert_with(admit));
             }
-            for (fits, of_kind) in fits.iter_mut().zip(by_kind) {
-                *fits |= !of_kind.is_disjoint(&columns);
+            if is_tied {
+                columns.intersect_with(&columns_where(table, |column| column.zone == zone));
+            }
+            let free = columns_where(table, |column| has_free(self.cluster, column));
+            for (fit, of_kind) in fits.iter_mut().zip(by_kind) {
+                let fitting = of_kind & &columns;
+                fit.fits |= !fitting.is_clear();
+                fit.has_free |= !fitting.is_disjoint(&free);
             }
         }
         fits
@@ -166,7 +190,7 @@ fn columns_on<'t>(
     kind: &'t SlotKind,
 ) -> impl Iterator<Item = usize> + 't {
     let text = |sym| cluster.symbols.text(sym);
-    let is_of = move |column: &berth_model::Column| {
+    let is_of = move |column: &Column| {
         let of_type = cluster.instance_types.get(column.instance_type as usize);
         let id = column.slots.and_then(|slots| cluster.slots.get(slots.index())).map(|slots| text(slots.id));
         column.capacity_type == CapacityType::Reserved
@@ -175,6 +199,24 @@ fn columns_on<'t>(
             && (kind.reservation.is_none() || id == kind.reservation.as_deref())
     };
     table.columns.iter().enumerate().filter(move |(_, column)| is_of(column)).map(|(at, _)| at)
+}
+
+/// The offerings of which something is so.
+fn columns_where(table: &ColumnTable, is_meant: impl Fn(&Column) -> bool) -> FixedBitSet {
+    let mut columns = FixedBitSet::with_capacity(table.columns.len());
+    columns.extend(table.columns.iter().enumerate().filter(|(_, column)| is_meant(column)).map(|(at, _)| at));
+    columns
+}
+
+fn has_free(cluster: &Cluster, column: &Column) -> bool {
+    let slots = column.slots.and_then(|slots| cluster.slots.get(slots.index()));
+    slots.is_some_and(|slots| slots.free > 0)
+}
+
+/// Whether the pod may be only in some domains of a key, by the pods that are there.
+fn is_tied_by(spec: &PodSpec, key: Sym) -> bool {
+    let mut terms = spec.affinity.iter().chain(&spec.anti_affinity);
+    terms.any(|term| term.key == key) || spec.spread.iter().any(|spread| spread.is_required && spread.key == key)
 }
 
 /// The offerings that may take pods of a spec, as far as taints, labels and volumes tell.

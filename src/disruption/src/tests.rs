@@ -16,6 +16,7 @@ use crate::survey::Survey;
 
 mod fixed;
 mod grace;
+mod joint;
 mod karpenter;
 mod live;
 mod rolls;

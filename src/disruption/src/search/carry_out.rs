@@ -9,6 +9,7 @@ use berth_model::Money;
 use berth_state::{Key, Kind, ObjectRef};
 
 use super::Search;
+use super::limits::exceeded;
 use crate::Methods;
 use crate::candidate::{Candidate, of_lifetime};
 use crate::command::{Command, Method, Places};
@@ -42,26 +43,31 @@ impl Search<'_> {
             }
             let decisions = self.decisions();
             let before = if self.is_held_to_account(method) { Some(self.standing()?) } else { None };
+            let used = self.used(&replacement.launches);
             let played = play((self.state, self.decider), gone, &launches, &decisions, self.now);
             if has_moves {
                 self.moves.clear();
             }
             let Some(mut played) = played? else {
                 let text = "its pods would not all find the places that were planned for them";
-                for candidate in gone {
-                    self.stays(candidate, vec![reason(text)]);
-                }
+                self.all_stay(gone, &[reason(text)]);
                 return Ok(false);
             };
+            // What was decided together with other nodes may count on what these have.
+            let used_after = self.used(&replacement.launches);
+            if let Some(pool) = exceeded(&used, &used_after) {
+                let text = format!("what would be launched in its place exceeds the limits of NodePool {pool:?}");
+                played.undo(self.state);
+                self.all_stay(gone, &[reason(text)]);
+                return Ok(false);
+            }
             self.standing = None;
             if let Some(before) = before {
                 let after = self.standing()?;
                 if let Err(reasons) = self.accounts(method, gone, replacement, (&before, &after)) {
                     played.undo(self.state);
                     self.standing = Some(before);
-                    for candidate in gone {
-                        self.stays(candidate, reasons.clone());
-                    }
+                    self.all_stay(gone, &reasons);
                     return Ok(false);
                 }
             }
@@ -110,6 +116,12 @@ impl Search<'_> {
             self.look_anew();
         }
         Ok(true)
+    }
+
+    fn all_stay(&mut self, gone: &[&Candidate], reasons: &[Reason]) {
+        for candidate in gone {
+            self.stays(candidate, reasons.to_vec());
+        }
     }
 
     /// The pods and Reservations that nodes are launched for come to these nodes, before others choose.

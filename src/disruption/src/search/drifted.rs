@@ -183,6 +183,10 @@ impl Search<'_> {
             self.played.free_slot(self.state, id);
         }
         (self.baseline, self.standing) = (None, None);
+        // Who could use slots depends on how many are free.
+        self.state.cluster(self.now);
+        let changed = std::mem::take(&mut self.changed);
+        self.survey.refresh(self.state, (&changed, &self.launched), &self.prices, self.options, self.now);
     }
 }
 

@@ -4,6 +4,7 @@ mod anew;
 mod carry_out;
 mod drifted;
 mod karpenter;
+mod limits;
 mod proposed;
 mod whole;
 

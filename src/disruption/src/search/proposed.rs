@@ -19,7 +19,7 @@ use crate::command::Method;
 use crate::play::Played;
 use crate::pods;
 use crate::program::{Leaving, Move, Program, Proposals};
-use crate::simulate::{ByPod, Verdict, by_name};
+use crate::simulate::{Baseline, ByPod, Replacement, Verdict, by_name};
 use crate::worth::worth;
 
 /// Commands that a proposal is cut into, about: of more nodes, several go together.
@@ -71,9 +71,10 @@ impl Search<'_> {
             && let Some(leaving) = proposals.next()
         {
             n_idle += 1;
-            match self.ask_about(candidates, &leaving)? {
+            let most = best.as_ref().map_or(least, |(most, _)| *most);
+            match self.ask_about(candidates, &leaving, most)? {
                 Asked::Saves(net, decided) => {
-                    if best.as_ref().map_or(least, |(most, _)| *most) < net {
+                    if most < net {
                         best = Some((net, decided));
                     }
                 }
@@ -84,21 +85,57 @@ impl Search<'_> {
         Ok(best.map(|(_, decided)| decided).or(failed))
     }
 
-    /// What a whole decision says of a proposal, where pods go as the program would have it.
-    fn ask_about(&mut self, candidates: &[Candidate], leaving: &[Leaving]) -> Result<Asked, DecideError> {
-        let known = leaving.iter().filter_map(|known| Some((known, candidates.get(known.candidate)?)));
-        let (steps, gone): (Vec<Step>, Vec<&Candidate>) =
-            known.map(|(leaving, known)| ((known.node.clone(), expected(&leaving.moves)), known)).unzip();
-        self.send(&steps);
-        let verdict = self.try_out(&gone);
-        self.moves.clear();
-        let mut replacement = match verdict? {
-            Some(Verdict::Fits(replacement)) => replacement,
-            Some(Verdict::Fails(_)) => return Ok(Asked::Fails),
-            None => return Ok(Asked::DoesNotPay),
-        };
-        let Ok(worth) = worth(&gone, &mut replacement, self.options, (&self.prices, &self.survey)) else {
-            return Ok(Asked::DoesNotPay);
+    /// What whole decisions say of a proposal, where pods go as the program would have it. Nodes that would not go, since
+    /// what is launched for them does not pay, are left out of it: the others may use their rooms. They are asked about again
+    /// where that may save more than so much.
+    fn ask_about(&mut self, candidates: &[Candidate], proposed: &[Leaving], most: Money) -> Result<Asked, DecideError> {
+        let mut leaving = proposed.to_vec();
+        // Each time at least one of them is left out.
+        while !leaving.is_empty() {
+            let known = leaving.iter().filter_map(|known| Some((known, candidates.get(known.candidate)?)));
+            let (steps, gone): (Vec<Step>, Vec<&Candidate>) =
+                known.map(|(leaving, known)| ((known.node.clone(), expected(&leaving.moves)), known)).unzip();
+            self.send(&steps);
+            let verdict = self.try_out(&gone);
+            self.moves.clear();
+            let replacement = match verdict? {
+                Some(Verdict::Fits(replacement)) => replacement,
+                Some(Verdict::Fails(_)) => return Ok(Asked::Fails),
+                None => return Ok(Asked::DoesNotPay),
+            };
+            let (stays, lost) = self.staying(&gone, &replacement);
+            let asked = self.asked(candidates, &leaving, (&gone, replacement));
+            let Asked::Saves(net, decided) = asked else { return Ok(asked) };
+            if stays.is_empty() {
+                return Ok(Asked::Saves(net, decided));
+            }
+            if net - lost <= most {
+                return Ok(Asked::DoesNotPay);
+            }
+            let mut at = 0..leaving.len();
+            leaving.retain(|_| at.next().is_none_or(|at| !stays.contains(&at)));
+        }
+        Ok(Asked::DoesNotPay)
+    }
+
+    /// Nodes of a decision, by index, that would not go, since that would not pay by itself; and what they would save. Where
+    /// nodes are launched for others, too, it is not known.
+    fn staying(&self, gone: &[&Candidate], replacement: &Replacement) -> (BTreeSet<usize>, Money) {
+        let is_bare = self.baseline.as_ref().is_some_and(Baseline::launches_nothing);
+        let stays = if is_bare { self.cut(gone, replacement.launches.clone()).1 } else { Vec::new() };
+        let lost = stays.iter().map(|group| group.net).sum();
+        (stays.into_iter().flat_map(|group| group.gone).collect(), lost)
+    }
+
+    /// What a decision about a proposal is worth.
+    fn asked(
+        &self,
+        candidates: &[Candidate],
+        leaving: &[Leaving],
+        (gone, mut replacement): (&[&Candidate], Replacement),
+    ) -> Asked {
+        let Ok(worth) = worth(gone, &mut replacement, self.options, (&self.prices, &self.survey)) else {
+            return Asked::DoesNotPay;
         };
         let places = replacement.places();
         let decided = leaving.iter().filter_map(|proposed| {
@@ -107,7 +144,7 @@ impl Search<'_> {
             let launches = moves.len() < self.moved_pods(node).count();
             Some(Leaving { candidate: proposed.candidate, launches, moves })
         });
-        Ok(Asked::Saves(worth.net, decided.collect()))
+        Asked::Saves(worth.net, decided.collect())
     }
 
     /// The pods of a node that move, by `namespace/name`.

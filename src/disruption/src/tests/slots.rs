@@ -92,6 +92,51 @@ fn a_slot_is_freed_for_a_paid_node_that_may_use_it_and_saves_by_that() {
     assert_eq!(run(&objects, 0), split);
 }
 
+/// The regression: a slot was freed for a paid node which stayed beside a free one, so that another changed nothing.
+#[test]
+fn nobody_makes_way_for_who_stays_beside_a_free_slot() {
+    // It may not be on a slot's node, and nobody knows: what is there keeps it off.
+    let own =
+        json!({"metadata": {"labels": {"team": "r"}}, "spec": {"nodeSelector": {"karpenter.sh/nodepool": "paid"}}});
+    let far = json!({"spec": {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+        {"topologyKey": "topology.kubernetes.io/zone", "labelSelector": {"matchLabels": {"team": "r"}}}]}}}});
+    for (free, expected) in [(0, 1), (1, 0)] {
+        let mut objects = two_slots(&node("paid", "medium", "on-demand"), WITH_SLOTS, &own);
+        objects.push(on_slot_of("other", "small"));
+        objects.push(pod("far", "other", "2", &far));
+        let slots = [("small", 0, "cr-small", 0), ("medium", 0, "cr-medium", 0), ("large", 0, "cr-large", free)];
+        let found = disrupted(&objects, &slots, &Options::default());
+        let evicted: usize = found.commands.iter().map(|command| command.evictions).sum();
+        assert_eq!(evicted, expected, "{free}: {:#?}", lines(&found));
+    }
+}
+
+/// The regression: whether the rules that tie pods to others by zone hold in that of the slot was not asked.
+#[rstest]
+#[case::nothing(json!({}), true)]
+#[case::spread(json!({"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone",
+    "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"like": "r"}}}]}), false)]
+#[case::anti_affinity(json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+    {"topologyKey": "topology.kubernetes.io/zone", "labelSelector": {"matchLabels": {"like": "r"}}}]}}}), false)]
+fn nobody_makes_way_for_who_is_tied_to_another_zone(#[case] spec: Value, #[case] goes: bool) {
+    let mut more =
+        json!({"metadata": {"labels": {"like": "r"}}, "spec": {"nodeSelector": {"karpenter.sh/nodepool": "paid"}}});
+    merge(&mut more, &json!({"spec": spec}));
+    let Object::Node(mut paid) = node("paid", "medium", "on-demand") else { panic!("a node") };
+    let known = std::sync::Arc::make_mut(&mut paid);
+    known.metadata.labels.get_or_insert_default().insert("topology.kubernetes.io/zone".to_owned(), "b".to_owned());
+    let mut objects = two_slots(&paid.into(), WITH_SLOTS, &more);
+    objects.push(on_slot_of("other", "small"));
+    objects.push(pod("like", "other", "2", &json!({"metadata": {"labels": {"like": "r"}}})));
+    let mut types = catalogue(&FULL);
+    let in_b = json!({"Price": 0.4, "Requirements": [
+        {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
+        {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["b"]}]});
+    types[1]["offerings"].as_array_mut().unwrap().push(in_b);
+    let found = disrupt(&mut state_with(&objects, &types), &Options::default(), now()).unwrap();
+    assert_eq!(!found.commands.is_empty(), goes, "{:#?}", lines(&found));
+}
+
 #[test]
 fn a_removal_between_slots_saves_nothing_and_says_so() {
     let own = json!({"spec": {"nodeSelector": {"karpenter.sh/nodepool": "paid"}}});
