@@ -447,6 +447,18 @@ fn a_time_zone_that_there_is_none_of_keeps_the_pools_nodes() {
 }
 
 #[test]
+fn a_drifted_node_says_what_keeps_it_from_drift() {
+    // The pool wants slots now.
+    let settings = json!({"consolidateAfter": "Never", "budgets": [{"nodes": "0"}]});
+    let objects =
+        [pool("pool", &settings, &["reserved"]), node("a", "huge", "on-demand"), pod("p", "a", "1", &json!({}))];
+    let disruption = disrupted(&objects, &[], &Options::default());
+    let expected = "no budget of NodePool \"pool\" lets a node go for this now";
+    assert_eq!(reasons(&disruption, "a"), [(expected.to_owned(), 0)]);
+    assert_eq!(disruption.kept[0].why, Why::Unconsolidatable, "it is told");
+}
+
+#[test]
 fn drifted_nodes_are_replaced_at_any_price_as_many_as_budgets_allow() {
     // The pool wants slots now, and there is none: on-demand nodes drifted, and find nothing.
     let mut objects = vec![pool("pool", &json!({"budgets": [{"nodes": "1", "reasons": ["Drifted"]}]}), &["spot"])];

@@ -8,12 +8,16 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::panic)] // Helpers are not test functions to clippy.
 
+mod consolidation;
+mod drift;
 mod more;
 mod observer;
 #[path = "../common/process.rs"]
 mod process;
 mod scenarios;
+mod slots;
 mod way;
+mod witness;
 mod world;
 
 use world::World;

@@ -16,14 +16,14 @@ use kube::Api;
 use kube::api::{DeleteParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::more;
 use crate::way::LeaseWay;
 use crate::world::World;
+use crate::{consolidation, drift, more, slots};
 
 type Scenario = for<'a> fn(&'a mut World) -> LocalBoxFuture<'a, ()>;
 
 /// Those that wait: for heartbeats to be missed, for the next count of slots, for an end. They are played where they are asked for.
-pub(crate) const SLOW: [&str; 9] = [
+pub(crate) const SLOW: [&str; 11] = [
     "an instance vanishes",
     "each capacity type, and where it falls back to",
     "a Reservation expires",
@@ -33,10 +33,12 @@ pub(crate) const SLOW: [&str; 9] = [
     "a node never joins",
     "a leader loses its Lease",
     "nodes that Karpenter made",
+    "a reservation that shrinks and ends",
+    "a capacity block that ends",
 ];
 
 /// All of them, by name.
-pub(crate) const ALL: [(&str, Scenario); 28] = [
+pub(crate) const ALL: [(&str, Scenario); 35] = [
     ("scale from zero, slots first", |world| slots_first(world).boxed_local()),
     ("a reservation shared by two NodePools", |world| shared_reservation(world).boxed_local()),
     ("a count lowered beforehand", |world| lowered_count(world).boxed_local()),
@@ -65,6 +67,15 @@ pub(crate) const ALL: [(&str, Scenario); 28] = [
     ("nodes that Karpenter made", |world| more::hydration(world).boxed_local()),
     ("a spot instance is taken back", |world| more::spot_interruption(world).boxed_local()),
     ("an instance vanishes", |world| instance_vanishes(world).boxed_local()),
+    ("consolidation: an empty node, then an underused one", |world| consolidation::fewer_nodes(world).boxed_local()),
+    ("consolidation: a cheaper node, ready before the pods move", |world| {
+        consolidation::cheaper_node(world).boxed_local()
+    }),
+    ("a reservation that grows", |world| slots::grows(world).boxed_local()),
+    ("a reservation that shrinks and ends", |world| slots::lets_go(world).boxed_local()),
+    ("a capacity block that ends", |world| slots::block_ends(world).boxed_local()),
+    ("drift within budgets and a PDB", |world| drift::budgets(world).boxed_local()),
+    ("drift beside what is marked", |world| drift::marks(world).boxed_local()),
 ];
 
 pub(crate) fn pool(name: &str, capacity_types: &[&str]) -> Value {
@@ -198,7 +209,7 @@ async fn reservation_with_owner(world: &mut World) {
 }
 
 /// The uids of the pods.
-async fn uids(world: &World) -> BTreeSet<String> {
+pub(crate) async fn uids(world: &World) -> BTreeSet<String> {
     world.pods().await.into_iter().filter_map(|pod| pod.metadata.uid).collect()
 }
 

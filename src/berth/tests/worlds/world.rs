@@ -1,6 +1,6 @@
 //! A cluster, its cloud and its Berths, each a process.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -215,11 +215,16 @@ impl World {
         // Berth asks for counts once a minute, and what the last scenario had on slots may be all it knows: one that starts
         // asks at once.
         if played {
-            for berth in self.berths.drain(..) {
-                assert_eq!(berth.process.terminate(), 0);
-            }
-            self.start_berth().await;
+            self.restart_berth().await;
         }
+    }
+
+    /// Ends every Berth as a kubelet would, and starts one.
+    pub(crate) async fn restart_berth(&mut self) {
+        for berth in self.berths.drain(..) {
+            assert_eq!(berth.process.terminate(), 0);
+        }
+        self.start_berth().await;
     }
 
     /// Until there is no pod, no node and no instance.
@@ -279,6 +284,10 @@ impl World {
 
     pub(crate) async fn nodes(&self) -> Vec<Node> {
         Api::<Node>::all(self.client.clone()).list(&ListParams::default()).await.unwrap().items
+    }
+
+    pub(crate) async fn node_names(&self) -> BTreeSet<String> {
+        self.nodes().await.into_iter().filter_map(|node| node.metadata.name).collect()
     }
 
     pub(crate) async fn claims(&self) -> Vec<NodeClaim> {

@@ -299,8 +299,8 @@ impl<'s> Search<'s> {
         {
             reasons.push(unreadable_budgets(&candidate.pool, error));
         }
-        // What keeps it from drift is the reason there.
-        if !(candidate.is_static && candidate.drift.is_some()) {
+        // Of a node that drifted, whatever consolidation says, what keeps it from drift is the reason.
+        if candidate.drift.is_none() {
             reasons.extend(candidate.unripe.iter().cloned());
             if !candidate.is_empty {
                 reasons.extend(candidate.unconsolidatable.iter().cloned());
@@ -326,7 +326,7 @@ impl<'s> Search<'s> {
         } else if candidate.is_static {
             // What keeps it does not change with time.
             Why::Unconsolidatable
-        } else if !candidate.unripe.is_empty() {
+        } else if candidate.drift.is_none() && !candidate.unripe.is_empty() {
             Why::Unripe
         } else {
             Why::Unconsolidatable
