@@ -29,6 +29,7 @@ mod recall;
 mod registrations;
 mod rejected;
 mod relabel;
+mod remade;
 mod replicas;
 mod reservations;
 mod rivals;
@@ -80,6 +81,7 @@ use pod_times::PodTimes;
 use provision::AllPlanned;
 use registrations::Registrations;
 use rejected::Avoided;
+use remade::Remade;
 use schedule::ExpectedNodes;
 use slot_time::SlotTime;
 use told::Told;
@@ -246,6 +248,8 @@ pub(crate) struct Core {
     awaited: Awaited,
     /// Where pods of nodes that make way come next.
     places: Places,
+    /// Pods that are made in place of those that were told to leave.
+    remade: Remade,
     /// Pods that could not be bound, by uid: how often, and until when they are left alone.
     unbindable: BTreeMap<String, (u32, Timestamp)>,
     /// By name of the NodePool.
@@ -347,6 +351,7 @@ impl Core {
             planned: AllPlanned::new(),
             awaited: Awaited::default(),
             places: Places::default(),
+            remade: Remade::default(),
             unbindable: BTreeMap::new(),
             uncreatable: BTreeMap::new(),
             expected_nodes: ExpectedNodes::new(),
@@ -518,6 +523,7 @@ impl Core {
                     self.forget_eviction(&name);
                     self.forget_awaited(&name);
                     self.follow_places(&name, now);
+                    self.follow_remade(&name, now);
                 }
                 Concerns::Pool(name) => self.pool_changed(&name, now),
                 Concerns::Overlays => self.look_at_overlays(),

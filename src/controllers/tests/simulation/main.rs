@@ -20,6 +20,7 @@ mod no_pool;
 mod plan_comes_true;
 mod planted;
 mod refused;
+mod remade;
 mod replicas;
 mod restart;
 mod restored;
