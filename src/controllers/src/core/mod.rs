@@ -21,6 +21,7 @@ mod nominated;
 mod offers;
 mod overlays;
 mod owners;
+mod peers;
 mod places;
 mod pod_times;
 mod pools;
