@@ -9,6 +9,7 @@ mod awaited;
 mod ceilings;
 mod claims;
 mod disruption;
+mod do_not_disrupt;
 mod ended;
 mod evictions;
 mod expected;
@@ -73,6 +74,7 @@ use berth_state::State;
 use ceilings::Launches;
 pub(crate) use disruption::{Begun, Look, LooksFor};
 use disruption::{Disrupting, Found, disrupted};
+use do_not_disrupt::Said;
 use garbage::Matched;
 use live::Assumed;
 use measure::Cause;
@@ -135,6 +137,8 @@ pub(crate) enum Job {
     Command(u64),
     /// Tell a pod to leave its node.
     Evict(PodName),
+    /// Say of an object whether its `karpenter.sh/do-not-disrupt` means something.
+    DoNotDisrupt(NamedObject),
     /// Compare the cloud's instances with the NodeClaims.
     Garbage,
     /// Ask which instances the cloud will take back.
@@ -277,6 +281,8 @@ pub(crate) struct Core {
     nodeless: BTreeMap<String, Timestamp>,
     /// Pods that must leave their nodes.
     evictions: BTreeMap<PodName, Eviction>,
+    /// What objects say of a `karpenter.sh/do-not-disrupt` that means nothing.
+    said: Said,
     /// What each node class offers.
     offers: BTreeMap<String, Offers>,
     /// What that costs, as far as it was asked for.
@@ -369,6 +375,7 @@ impl Core {
             memories: BTreeMap::new(),
             nodeless: BTreeMap::new(),
             evictions: BTreeMap::new(),
+            said: Said::new(),
             offers: BTreeMap::new(),
             prices: BTreeMap::new(),
             ended: BTreeSet::new(),
@@ -484,6 +491,7 @@ impl Core {
             Job::Claim(name) => self.step_claim(&name, now),
             Job::Node(name) => self.step_node(&name),
             Job::Evict(pod) => self.evict(pod, now),
+            Job::DoNotDisrupt(object) => self.step_do_not_disrupt(object, now),
             Job::Garbage => self.ask(Job::Garbage, Question::All),
             Job::Interrupted => self.look_for_interruptions(),
             Job::Relabel(name) => self.relabel(&name, now),

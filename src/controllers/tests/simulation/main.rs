@@ -11,6 +11,7 @@ mod classes;
 mod cloud;
 mod crashes;
 mod disruption;
+mod do_not_disrupt;
 mod group;
 mod guard;
 mod health;
