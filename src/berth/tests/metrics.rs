@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-use berth_api::NodeClaim;
+use berth_api::{NodeClaim, Reservation};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
@@ -94,6 +94,11 @@ impl Scene {
         panic!("{series} is not {value}: {}", self.metrics());
     }
 
+    /// Waits until it has no value any more.
+    async fn gone(&self, series: &str) {
+        until("the end of a series", async || self.value(series).is_none()).await;
+    }
+
     async fn claims(&self) -> Vec<NodeClaim> {
         Api::<NodeClaim>::all(self.client.clone()).list(&ListParams::default()).await.unwrap().items
     }
@@ -156,6 +161,63 @@ async fn pods_come(scene: &Scene) {
     assert!(ages.filter(|line| line.contains("nodepool=\"web\"") && !line.ends_with(" 0.0")).count() == 1, "{metrics}");
 }
 
+/// The names of the labels that the first series of a name has; empty where there is none.
+fn labels_of(metrics: &str, name: &str) -> String {
+    let mut series = metrics.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix('{'));
+    let labels = series.next().and_then(|rest| rest.split_once('}')).map_or("", |(labels, _)| labels);
+    let mut names: Vec<&str> =
+        labels.split("\",").filter_map(|label| label.split_once('=')).map(|(name, _)| name).collect();
+    names.sort_unstable();
+    names.join(" ")
+}
+
+/// Room for pods is told as Koordinator's scheduler tells it.
+async fn room_is_reserved(scene: &Scene) {
+    let room = json!({"apiVersion": "scheduling.koordinator.sh/v1alpha1", "kind": "Reservation", "metadata": {"name": "room"},
+        "spec": {"ttl": "0s", "owners": [{"labelSelector": {"matchLabels": {"app": "none"}}}], "template": {"spec": {
+            "containers": [{"name": "a", "image": "a", "resources": {"requests": {"cpu": "100m", "memory": "512Mi"}}}]}}}});
+    let rooms = Api::<Reservation>::all(scene.client.clone());
+    rooms.create(&PostParams::default(), &serde_json::from_value(room).unwrap()).await.unwrap();
+    scene.comes("scheduler_reservation_status_phase{name=\"room\",phase=\"Available\"}", 1.0).await;
+    scene.expect(&[
+        ("scheduler_reservation_status_phase{name=\"room\",phase=\"Pending\"}", 0.0),
+        ("scheduler_reservation_resource{name=\"room\",resource=\"cpu\",type=\"allocatable\",unit=\"core\"}", 0.1),
+        ("scheduler_reservation_resource{name=\"room\",resource=\"memory\",type=\"allocatable\",unit=\"Gi\"}", 0.5),
+        ("scheduler_reservation_resource{name=\"room\",resource=\"cpu\",type=\"utilization\",unit=\"ratio\"}", 0.0),
+    ]);
+    let metrics = scene.metrics();
+    let of_node = "arch capacity_type instance_type managed nodepool os region";
+    let of_node = |more: &str| format!("{of_node} {more}windows_build zone");
+    for (name, expected) in [
+        ("karpenter_nodes_allocatable", &*of_node("resource_type ")),
+        ("karpenter_nodes_total_pod_requests", &of_node("resource_type ")),
+        ("karpenter_nodes_system_overhead", &of_node("resource_type ")),
+        ("karpenter_nodes_current_lifetime_seconds", &of_node("")),
+        ("karpenter_pods_state", "arch capacity_type instance_type managed nodepool phase ready scheduled zone"),
+        ("karpenter_nodepools_usage", "nodepool resource_type"),
+        ("karpenter_nodepools_limit", "nodepool resource_type"),
+        ("karpenter_nodeclaims_created_total", "min_values_relaxed nodepool reason"),
+        ("karpenter_cloudprovider_instance_type_cpu_cores", "instance_type"),
+        ("karpenter_cloudprovider_instance_type_offering_available", "capacity_type instance_type zone"),
+        ("karpenter_cloudprovider_instance_type_offering_price_estimate", "capacity_type instance_type zone"),
+        ("operator_nodepool_status_condition_count", "name reason status type"),
+        ("operator_nodeclaim_status_condition_count", "reason status type"),
+        ("operator_node_status_condition_count", "reason status type"),
+        ("operator_nodeclaim_status_condition_transitions_total", "reason status type"),
+        ("operator_nodeclaim_status_condition_transition_seconds_count", "status type"),
+        ("scheduler_pending_pods", "queue"),
+        ("scheduler_reservation_status_phase", "name phase"),
+        ("scheduler_reservation_resource", "name resource type unit"),
+    ] {
+        assert_eq!(labels_of(&metrics, name), expected, "{name}");
+    }
+    assert!(!metrics.contains("resource_type=\"ephemeral-storage\""), "Karpenter writes ephemeral_storage");
+    let bounds = |name: &str| metrics.lines().filter(|line| line.starts_with(&format!("{name}_bucket{{"))).count();
+    assert_eq!(bounds("karpenter_pods_bound_duration_seconds"), 46, "Karpenter's buckets");
+    rooms.delete("room", &DeleteParams::default()).await.unwrap();
+    scene.gone("scheduler_reservation_status_phase{name=\"room\",phase=\"Available\"}").await;
+}
+
 /// A node goes as its NodeClaim is deleted, and its three pods with it.
 async fn node_is_deleted(scene: &Scene) {
     let first = scene.claims().await.remove(0).metadata.name.unwrap();
@@ -168,6 +230,8 @@ async fn node_is_deleted(scene: &Scene) {
         ("karpenter_nodes_drained_total{nodepool=\"web\"}", 1.0),
         ("karpenter_nodes_terminated_total{nodepool=\"web\",zone=\"port-1a\"}", 1.0),
         ("karpenter_nodes_termination_duration_seconds_count{nodepool=\"web\"}", 1.0),
+        ("karpenter_nodeclaims_termination_duration_seconds_count{nodepool=\"web\"}", 1.0),
+        ("karpenter_nodeclaims_instance_termination_duration_seconds_count{nodepool=\"web\"}", 1.0),
         ("karpenter_pods_provisioning_bound_duration_seconds_count", 9.0),
     ]);
     // An eviction that does not show soon is asked for again.
@@ -227,6 +291,8 @@ async fn pod_waits(scene: &Scene) {
         ("karpenter_pods_scheduling_decision_duration_seconds_count", 10.0),
         ("karpenter_pods_provisioning_bound_duration_seconds_count", 9.0),
         ("karpenter_scheduler_queue_depth{controller=\"provisioner\"}", 1.0),
+        ("scheduler_pending_pods{queue=\"unschedulable\"}", 1.0),
+        ("scheduler_pending_pods{queue=\"active\"}", 0.0),
     ]);
 }
 
@@ -234,6 +300,7 @@ async fn pod_waits(scene: &Scene) {
 async fn metrics_say_what_happened_and_the_docs_name_them_all() {
     let scene = Scene::new().await;
     pods_come(&scene).await;
+    room_is_reserved(&scene).await;
     node_is_deleted(&scene).await;
     nodes_are_empty(&scene).await;
     pod_waits(&scene).await;

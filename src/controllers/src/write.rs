@@ -25,6 +25,8 @@ pub(crate) enum Op {
     Merge(Value),
     /// Merge this into the status. With `metadata.resourceVersion`, only over that version.
     MergeStatus(Value),
+    /// Merge these conditions into the status by their types, and leave the others: of kinds that are no custom resources.
+    MergeConditions(Value),
     /// Delete it, with a grace period in seconds where the object's own is not wanted.
     Delete {
         /// Seconds that a pod has to end.
@@ -46,7 +48,7 @@ impl Op {
         match self {
             Self::Create(_) => "create",
             Self::Merge(_) => "patch",
-            Self::MergeStatus(_) => "patch status",
+            Self::MergeStatus(_) | Self::MergeConditions(_) => "patch status",
             Self::Delete { .. } => "delete",
             Self::Evict => "evict",
             Self::Bind(_) => "bind",

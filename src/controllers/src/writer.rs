@@ -86,6 +86,11 @@ fn request(write: &Write) -> Result<http::Request<Vec<u8>>, kube::core::request:
         Op::MergeStatus(patch) => {
             objects.patch_subresource("status", &key.name, &PatchParams::apply(FIELD_MANAGER), &merge(patch, write))
         }
+        Op::MergeConditions(conditions) => {
+            let patch = json!({"metadata": {"uid": write.uid}, "status": {"conditions": conditions}});
+            let patch = Patch::Strategic(patch);
+            objects.patch_subresource("status", &key.name, &PatchParams::apply(FIELD_MANAGER), &patch)
+        }
         Op::Delete { grace } => {
             let grace = grace.and_then(|seconds| u32::try_from(seconds.max(0)).ok());
             let params = DeleteParams { grace_period_seconds: grace, ..DeleteParams::default() };

@@ -1,6 +1,6 @@
 //! Owners of Reservations: who draws from which, on nodes that exist and with Reservations that are placed by the plan.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use berth_model::{
     Assigned, ClassId, Cluster, LabelsId, MemberKind, Money, PendingRow, ReservationId, Resources, SpecId, Sym,
@@ -51,6 +51,7 @@ pub fn solve(cluster: &mut Cluster, options: &Options) -> (Universe, Solution, A
         Placing {
             expected: &ExpectedNodes::new(),
             drawers: &ExpectedDrawers::new(),
+            remade: &BTreeSet::new(),
             spares_others: false,
             names_budgets: true,
         },

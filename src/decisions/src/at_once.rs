@@ -15,6 +15,7 @@ use crate::decision::{DecideError, Decision};
 use crate::existing::{Existing, is_to_be_bound};
 use crate::expected::ExpectedRows;
 use crate::options::{Options, QUEUE, expect_synced};
+use crate::remade;
 
 /// Of those who might make others give way, how many are asked on which nodes.
 const MOST_ASKED: usize = 64;
@@ -114,6 +115,7 @@ impl Decider {
         let Kept { classes, scheduler, .. } = kept;
         let mut scheduler = Scheduler::resume(cluster, classes.universe(), scheduler);
         scheduler.expect(ExpectedRows::on_nodes_that_are_up(cluster, &options.expected).to_schedule());
+        scheduler.let_come_first(remade::rows_of(cluster, &options.remade));
         scheduler.leave(left_out);
         let trial = scheduler.try_out(Queue { preempts: false, ..QUEUE });
         let scheduler = scheduler.pause();

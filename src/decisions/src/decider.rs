@@ -13,6 +13,7 @@ use crate::existing::{Existing, is_to_be_bound};
 use crate::expected::ExpectedRows;
 use crate::options::{Options, expect_synced};
 use crate::plans::Plans;
+use crate::remade;
 use crate::rest::Rest;
 
 /// Decides over one state again and again. What [`decide`](crate::decide()) makes anew for each decision it keeps where pods alone came and
@@ -111,6 +112,8 @@ impl Decider {
         let kept = self.kept_of(tracked);
         let Kept { classes, scheduler, .. } = kept;
         let mut scheduler = Scheduler::resume(cluster, classes.universe(), scheduler);
+        let first = remade::rows_of(cluster, &options.remade);
+        scheduler.let_come_first(first.clone());
         scheduler.expect(ExpectedRows::on_nodes_that_are_up(cluster, &options.expected).to_schedule());
         let trial = scheduler.try_out(options.placing().queue());
         let scheduler = scheduler.pause();
@@ -122,6 +125,7 @@ impl Decider {
                 cluster,
                 &placements,
                 &options.expected,
+                &first,
             )?;
             let universe = self.kept.as_ref()?.classes.universe();
             // While nodes come up for all of them there is nothing to plan.

@@ -9,11 +9,12 @@ use berth_model::{
 };
 use berth_provisioning::Launching;
 use berth_scheduling::reservation::reasons;
-use berth_scheduling::{KeptByBudgets, Placement, Scheduler, expect_replacements};
+use berth_scheduling::{ComeFirst, KeptByBudgets, Placement, Scheduler, expect_replacements};
 use rustc_hash::FxHashMap;
 
 use crate::expected::ExpectedRows;
 use crate::options::Placing;
+use crate::remade;
 
 /// Why a Reservation that pre-allocates is left where there is no node to ask: those that come up have no pods to bind it to.
 const NO_NODE_UP: &str = "a Reservation that pre-allocates takes room on nodes that are up, and there is none";
@@ -52,12 +53,19 @@ pub struct Kept {
 /// Binds what finds a node that exists: it is pending no more. Neither is who is expected on a node that comes up.
 pub(crate) fn bind(cluster: &mut Cluster, launching: &Launching, placing: Placing<'_>) -> Existing {
     let rows = ExpectedRows::new(cluster, placing.expected, placing.drawers);
-    let mut existing = bind_now(cluster, launching, &rows, placing);
+    let first = remade::rows_of(cluster, placing.remade);
+    remade::put_first(cluster, &first);
+    let mut existing = bind_now(cluster, launching, (&rows, first), placing);
     existing.settled = rows.settle(cluster, existing.on_nodes.values().flatten());
     existing
 }
 
-fn bind_now(cluster: &mut Cluster, launching: &Launching, rows: &ExpectedRows, placing: Placing<'_>) -> Existing {
+fn bind_now(
+    cluster: &mut Cluster,
+    launching: &Launching,
+    (rows, first): (&ExpectedRows, ComeFirst),
+    placing: Placing<'_>,
+) -> Existing {
     let queue = placing.queue();
     let mut existing = Existing::default();
     let has_pending = cluster.pending.iter().any(|row| row.members.iter().any(|run| !run.is_empty()));
@@ -74,6 +82,7 @@ fn bind_now(cluster: &mut Cluster, launching: &Launching, rows: &ExpectedRows, p
     let mut scheduler = Scheduler::new(cluster, &universe, launching.launchable(cluster, &universe));
     scheduler.expect(rows.to_schedule());
     scheduler.leave(rows.to_leave());
+    scheduler.let_come_first(first);
     let left = scheduler.run(queue);
     for (class, _) in left {
         if placing.names_budgets && !cluster.budgets.is_empty() {

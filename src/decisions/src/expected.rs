@@ -6,10 +6,11 @@ use std::sync::Arc;
 use berth_model::{
     BoundPod, Cluster, KeyedMap, KeyedSet, MemberKind, MemberRun, PendingRow, PodStage, Resources, RowId, Sym,
 };
-use berth_scheduling::Placement;
+use berth_scheduling::{ComeFirst, Placement};
 use rustc_hash::FxHashMap;
 
 use crate::options::{ExpectedDrawers, ExpectedNodes};
+use crate::remade::comes_later;
 use crate::rest::{FreeRooms, Rest};
 
 /// Where pods and Reservations of each row of the input are expected.
@@ -176,6 +177,7 @@ impl ExpectedRows {
         cluster: &Cluster,
         placed: &[Placement],
         names: &ExpectedNodes,
+        first: &ComeFirst,
     ) -> Option<Settled> {
         // Who draws from a Reservation takes no room of the node.
         if placed.iter().any(|placement| placement.draws_from.is_some()) {
@@ -206,6 +208,9 @@ impl ExpectedRows {
         own.extend(names.values().flat_map(|names| names.iter()).map(|name| &**name));
         for (id, mut left) in left {
             let of_row = self.counts.remove(&id);
+            if let Some(first) = first.get(&id) {
+                left.sort_by_key(|(run, _)| comes_later(run, first));
+            }
             // As where the whole is decided, here as below: rows of which nobody is expected on a node that is known stay in
             // their order.
             if of_row.is_some() {
@@ -260,7 +265,7 @@ fn keeps_room(cluster: &Cluster, row: &PendingRow, node: usize) -> bool {
 }
 
 /// A Reservation by its name, a pod by its namespace, too.
-fn write_name(name: &mut String, cluster: &Cluster, row: &PendingRow, run: &MemberRun) {
+pub(crate) fn write_name(name: &mut String, cluster: &Cluster, row: &PendingRow, run: &MemberRun) {
     name.clear();
     if row.kind == MemberKind::Pod {
         name.push_str(cluster.symbols.text(row.namespace));

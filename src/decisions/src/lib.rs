@@ -35,6 +35,7 @@ mod market;
 mod options;
 mod outlook;
 mod plans;
+mod remade;
 mod replicas;
 mod rest;
 mod since;

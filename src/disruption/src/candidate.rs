@@ -107,7 +107,12 @@ impl Candidate {
     }
 }
 
-/// What is wrong with a node's or a NodeClaim's `karpenter.sh/do-not-disrupt`.
+/// What is wrong with a node's or a NodeClaim's `karpenter.sh/do-not-disrupt`, if it means nothing: it protects until it is mended.
+pub fn check_do_not_disrupt_on_node(annotations: Option<&BTreeMap<String, String>>) -> Option<String> {
+    let value = annotations?.get(labels::DO_NOT_DISRUPT)?;
+    (!matches!(value.as_str(), "true" | "false")).then(|| unreadable_on_node(value))
+}
+
 fn unreadable_on_node(value: &str) -> String {
     format!(
         "metadata.annotations[{}]: expected \"true\", found {value:?}: the node is not disrupted",
@@ -218,10 +223,7 @@ impl<'a> Facts<'a> {
         let of_claim = |claim: &NodeClaim| reference(Kind::NodeClaim, &claim.metadata);
         let claim = self.claim.map(|claim| (of_claim(claim), claim.metadata.annotations.as_ref()));
         for (object, annotations) in node.into_iter().chain(claim) {
-            let value = annotations.and_then(|all| all.get(labels::DO_NOT_DISRUPT));
-            if let Some(value) = value.filter(|value| !matches!(value.as_str(), "true" | "false")) {
-                faults.push((object, unreadable_on_node(value)));
-            }
+            faults.extend(check_do_not_disrupt_on_node(annotations).map(|fault| (object, fault)));
         }
         faults
     }

@@ -45,7 +45,7 @@ mod worth;
 
 pub use berth_decisions::DecideError;
 pub use budget::{BUDGET_TIME_ZONE, BudgetError, Budgets, PoolNodes};
-pub use candidate::{KEEP_EMPTY_RESERVED, REPLACE_IN_SLOT};
+pub use candidate::{KEEP_EMPTY_RESERVED, REPLACE_IN_SLOT, check_do_not_disrupt_on_node};
 pub use command::{Command, Disruption, Kept, Method, Places, Why};
 pub use drift::static_drift;
 pub use hash::{HASH_VERSION, rehash, template_hash};

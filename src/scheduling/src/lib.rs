@@ -49,6 +49,6 @@ pub use node_fit::NodeFit;
 pub use node_tables::NodeTables;
 pub use node_terms::node_label;
 pub use scheduler::{
-    Assessment, Bindings, Counted, EmptyHost, Eviction, Expected, KeptByBudgets, Launchable, Paused, Placement, Queue,
-    Scheduler, Step, Trial, Verdict, came, expect_replacements,
+    Assessment, Bindings, ComeFirst, Counted, EmptyHost, Eviction, Expected, KeptByBudgets, Launchable, Paused,
+    Placement, Queue, Scheduler, Step, Trial, Verdict, came, expect_replacements,
 };

@@ -235,6 +235,19 @@ mod tests {
         assert_eq!(given(30), (1, vec![("a".to_owned(), Manner::Delete { grace: 20 })]));
     }
 
+    /// The regression: a pod whose annotation means nothing was evicted, though it keeps its node from disruption.
+    #[rstest]
+    #[case::false_("false", false)]
+    #[case::misspelt("True", true)]
+    #[case::no_time("soon", true)]
+    #[case::no_time_at_all("0s", true)]
+    fn what_means_nothing_protects_until_it_is_mended(#[case] value: &str, #[case] protects: bool) {
+        let annotations = json!({"karpenter.sh/do-not-disrupt": value});
+        let pods = [pod("a", &json!({"metadata": {"annotations": annotations}}))];
+        let evicted = if protects { vec![] } else { vec![("a".to_owned(), Manner::Evict)] };
+        assert_eq!(told(&pods, None, 1_000_000), (1, evicted));
+    }
+
     #[test]
     fn protection_may_end_with_the_pod_s_age() {
         let annotations = json!({"karpenter.sh/do-not-disrupt": "5m"});

@@ -43,6 +43,7 @@ pub(crate) use hydrate::has_foreign_hash;
 pub(crate) use initialize::is_ready;
 pub(crate) use launch::{TOKEN_ANNOTATION, admit_reserved};
 pub(crate) use memory::{Launch, Memory, Verdict};
+pub(crate) use repair::fault;
 pub(crate) use target::{Offers, planned_offering};
 pub(crate) use terminate::{cordon, ended_instance, is_disruption};
 

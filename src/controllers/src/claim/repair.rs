@@ -33,6 +33,15 @@ pub(crate) struct Fault<'a> {
     policy: &'a RepairPolicy,
 }
 
+// === impl Fault ===
+
+impl Fault<'_> {
+    /// The type of the condition that says it.
+    pub(crate) fn condition(&self) -> &str {
+        &self.policy.condition_type
+    }
+}
+
 /// The fault of a node that is due first, by what its cloud says of conditions; `None` where it is sound, or never said.
 pub(crate) fn fault<'a>(node: &Node, policies: &'a [RepairPolicy]) -> Option<Fault<'a>> {
     let conditions = node.status.as_ref()?.conditions.as_deref()?;

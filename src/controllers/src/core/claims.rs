@@ -74,6 +74,7 @@ impl Core {
             self.tell(notice, now);
         }
         for eviction in todo.evictions {
+            self.expect_remade(&eviction);
             self.want_eviction(&eviction);
         }
         match todo.next {

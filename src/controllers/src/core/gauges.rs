@@ -8,6 +8,7 @@ use berth_disruption::{Budgets, PoolNodes};
 use berth_model::{Cluster, Node, Resources};
 use berth_quantity::Quantity;
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::PodCondition;
 
 use super::Core;
 use super::disruption::REASONS;
@@ -17,7 +18,7 @@ use crate::metrics::{Counts, Labels, Metric, Values};
 use crate::view::pool_of;
 
 /// Sums by labels.
-type Sums = BTreeMap<Labels, f64>;
+pub(super) type Sums = BTreeMap<Labels, f64>;
 
 impl Core {
     /// All that is counted, measured and known now.
@@ -43,6 +44,7 @@ impl Core {
         all.extend(self.node_metrics(now));
         all.extend(self.pod_metrics(now));
         all.extend(self.scheduler_metrics(now));
+        all.extend(self.peer_metrics());
         all.extend(self.slot_metrics());
         self.count_slot_time(now);
         all.extend(self.slot_time_metrics());
@@ -52,7 +54,7 @@ impl Core {
     fn pool_metrics(&mut self) -> Vec<Metric> {
         let (mut usage, mut limits, mut cost, mut claims) = (Sums::new(), Sums::new(), Sums::new(), Sums::new());
         for (name, pool) in self.view.pools.iter() {
-            let of = |resource: &str| vec![("nodepool", name.clone()), ("resource_type", resource.to_owned())];
+            let of = |resource: &str| vec![("nodepool", name.clone()), ("resource_type", resource_type(resource))];
             let used = pool.status.iter().flat_map(|status| &status.resources);
             usage.extend(used.map(|(resource, amount)| (of(resource), number(*amount))));
             limits.extend(pool.spec.limits.iter().map(|(resource, amount)| (of(resource), number(*amount))));
@@ -108,10 +110,10 @@ impl Core {
             for (resource, amount) in quantities(cluster, &node.allocatable) {
                 let (has, asked) = (number(amount), used.get(resource).map_or(0.0, |amount| number(*amount)));
                 let mut own = labels.clone();
-                own.push(("resource_type", resource.to_owned()));
+                own.push(("resource_type", resource_type(resource)));
                 *requests.entry(own.clone()).or_default() += asked;
                 *allocatable.entry(own).or_default() += has;
-                let resource = ("resource_type", resource.to_owned());
+                let resource = ("resource_type", resource_type(resource));
                 let pool = labels.iter().find(|(name, _)| *name == "nodepool").cloned();
                 if let Some(pool) = pool.filter(|(_, pool)| !pool.is_empty()) {
                     add(of_pools.entry(vec![pool, resource.clone()]).or_default(), asked, has);
@@ -121,10 +123,8 @@ impl Core {
         }
         let mut oldest = Sums::new();
         for node in self.view.nodes.values() {
-            let value = |key: &str| node.metadata.labels.as_ref().and_then(|all| all.get(key)).cloned();
-            let labels = NODE_LABELS.iter().map(|(name, key)| (*name, value(key).unwrap_or_default())).collect();
             let own = node.metadata.creation_timestamp.as_ref().map_or(0.0, |created| age(created.0, now));
-            let known: &mut f64 = oldest.entry(labels).or_default();
+            let known: &mut f64 = oldest.entry(node_labels(node)).or_default();
             *known = (*known).max(own);
         }
         let share = |times: f64| move |(labels, [asked, has]): (Labels, [f64; 2])| (labels, times * asked / has);
@@ -149,25 +149,41 @@ impl Core {
     }
 
     fn pod_metrics(&self, now: Timestamp) -> Vec<Metric> {
-        let (mut sums, mut waiting, mut longest) = (Sums::new(), 0.0, [0.0_f64; 2]);
+        let (mut sums, mut waiting, mut gated, mut longest) = (Sums::new(), 0.0, 0.0, [0.0_f64; 2]);
         for pod in self.state.pods() {
             let phase = pod.phase().unwrap_or("Pending").to_owned();
             let node = pod.node();
             let waits = [node.is_none() && phase == "Pending", phase == "Pending"];
             waiting += f64::from(u8::from(waits[0]));
+            let held_by = pod.spec().and_then(|spec| spec.scheduling_gates.as_deref()).unwrap_or_default();
+            gated += f64::from(u8::from(waits[0] && !held_by.is_empty()));
             for (longest, waits) in longest.iter_mut().zip(waits) {
                 *longest = (*longest).max(pod.created().filter(|_| waits).map_or(0.0, |since| age(since, now)));
             }
             let node = node.and_then(|name| self.view.nodes.get(name));
             let known = node.and_then(|node| node.metadata.labels.as_ref());
             let value = |key: &str| known.and_then(|all| all.get(key)).cloned().unwrap_or_default();
-            let mut labels: Labels = NODE_LABELS.iter().map(|(name, key)| (*name, value(key))).collect();
+            let mut labels: Labels = POD_LABELS.iter().map(|(name, key)| (*name, value(key))).collect();
+            let is_ready = |known: &PodCondition| known.type_ == "Ready" && known.status == "True";
+            labels.push(("managed", is_managed(Some(&value(labels::NODEPOOL)))));
             labels.push(("phase", phase));
+            labels.push(("ready", pod.conditions().iter().any(is_ready).to_string()));
+            labels.push(("scheduled", pod.node().is_some().to_string()));
+            labels.sort_unstable();
             *sums.entry(labels).or_default() += 1.0;
         }
         let refused = f64::from(u32::try_from(self.n_refused).unwrap_or(u32::MAX));
         let provisioner = || vec![("controller", "provisioner".to_owned())];
         let [unbound, unstarted] = longest.map(|seconds| one(Labels::new(), seconds));
+        let [undecided, placed, provided] = self.pod_times.longest(now).map(|seconds| one(Labels::new(), seconds));
+        let queue = |name: &str| vec![("queue", name.to_owned())];
+        let refused_there = refused.min(waiting - gated);
+        let queues = Sums::from([
+            (queue("active"), waiting - gated - refused_there),
+            (queue("backoff"), number_of(self.unbindable.values().filter(|(_, until)| *until > now).count())),
+            (queue("gated"), gated),
+            (queue("unschedulable"), refused_there),
+        ]);
         vec![
             gauge("karpenter_pods_state", "Pods by phase and by what their node is, summed up", sums),
             gauge(
@@ -180,6 +196,22 @@ impl Core {
                 "How long the pod has not run that has waited longest, since its creation",
                 unstarted,
             ),
+            gauge(
+                "karpenter_pods_provisioning_scheduling_undecided_time_seconds",
+                "How long the pod has waited for a first decision that has waited longest",
+                undecided,
+            ),
+            gauge(
+                "karpenter_pods_provisioning_unbound_time_seconds",
+                "How long the pod has waited for its node that has waited longest, since it was given a place",
+                placed,
+            ),
+            gauge(
+                "karpenter_pods_provisioning_unstarted_time_seconds",
+                "How long the pod has not run that has waited longest, since it was given a place",
+                provided,
+            ),
+            gauge("scheduler_pending_pods", "Pods without a node, by what they wait for", queues),
             gauge("karpenter_scheduler_queue_depth", "Pods without a node", one(provisioner(), waiting)),
             gauge(
                 "karpenter_scheduler_unschedulable_pods_count",
@@ -307,8 +339,8 @@ pub(super) fn count(name: &'static str, help: &'static str, values: Vec<(Labels,
     Metric { name, help, values: Values::Counter(values) }
 }
 
-/// How Karpenter names what a node is.
-const NODE_LABELS: [(&str, &str); 5] = [
+/// How Karpenter names what the node of a pod is.
+const POD_LABELS: [(&str, &str); 5] = [
     ("arch", labels::ARCH),
     ("capacity_type", labels::CAPACITY_TYPE),
     ("instance_type", labels::INSTANCE_TYPE),
@@ -316,12 +348,46 @@ const NODE_LABELS: [(&str, &str); 5] = [
     ("zone", labels::ZONE),
 ];
 
+/// How it names what a node is.
+const NODE_LABELS: [(&str, &str); 8] = [
+    ("arch", labels::ARCH),
+    ("capacity_type", labels::CAPACITY_TYPE),
+    ("instance_type", labels::INSTANCE_TYPE),
+    ("nodepool", labels::NODEPOOL),
+    ("os", labels::OS),
+    ("region", labels::REGION),
+    ("windows_build", labels::WINDOWS_BUILD),
+    ("zone", labels::ZONE),
+];
+
+/// Labels as Karpenter has them of each node, but for its name. Its phase is nobody's any more.
+fn labels_with<'v>(value: impl Fn(&str) -> Option<&'v str>) -> Labels {
+    let own = |(name, key): &(&'static str, &str)| (*name, value(key).unwrap_or_default().to_owned());
+    let mut labels: Labels = NODE_LABELS.iter().map(own).collect();
+    labels.push(("managed", is_managed(value(labels::NODEPOOL))));
+    labels.sort_unstable();
+    labels
+}
+
+/// Whether a node is of a NodePool, as Karpenter says it.
+fn is_managed(pool: Option<&str>) -> String {
+    pool.is_some_and(|pool| !pool.is_empty()).to_string()
+}
+
+pub(super) fn node_labels(node: &k8s_openapi::api::core::v1::Node) -> Labels {
+    labels_with(|key| node.metadata.labels.as_ref().and_then(|all| all.get(key)).map(String::as_str))
+}
+
+/// The name of a resource as Karpenter has it in labels.
+pub(super) fn resource_type(resource: &str) -> String {
+    resource.to_lowercase().replace('-', "_")
+}
+
 fn labels_of(cluster: &Cluster, node: &Node) -> Labels {
-    let value = |key: &str| {
+    labels_with(|key| {
         let label = node.labels.iter().find(|(known, _)| cluster.symbols.text(*known) == key);
-        label.map(|(_, value)| cluster.symbols.text(value).to_owned()).unwrap_or_default()
-    };
-    NODE_LABELS.iter().map(|(name, key)| (*name, value(key))).collect()
+        label.map(|(_, value)| cluster.symbols.text(value))
+    })
 }
 
 fn add(sums: &mut [f64; 2], asked: f64, has: f64) {
@@ -330,7 +396,7 @@ fn add(sums: &mut [f64; 2], asked: f64, has: f64) {
     *sum_has += has;
 }
 
-fn gauge(name: &'static str, help: &'static str, values: Sums) -> Metric {
+pub(super) fn gauge(name: &'static str, help: &'static str, values: Sums) -> Metric {
     Metric { name, help, values: Values::Gauge(values.into_iter().collect()) }
 }
 
@@ -349,7 +415,7 @@ fn number_of(n: usize) -> f64 {
 }
 
 /// An amount in its base unit: CPUs, bytes, pieces.
-fn number(amount: Quantity) -> f64 {
+pub(super) fn number(amount: Quantity) -> f64 {
     #[allow(clippy::cast_precision_loss, reason = "a chart needs no more than 52 bits")]
     let milli = amount.milli_ceil().unwrap_or(i64::MAX) as f64;
     milli / 1000.0

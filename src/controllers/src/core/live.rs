@@ -67,6 +67,7 @@ impl Core {
         if let Some(event) = event {
             self.apply(event, now);
         }
+        self.look_at_do_not_disrupt(observed, now);
         if let Observed::Applied(Object::NodeClaim(claim)) = observed {
             self.look_at_progress(claim, now);
             self.look_at_deletion(claim);

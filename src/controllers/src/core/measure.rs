@@ -67,6 +67,16 @@ impl Core {
             Kind::NodeClaim => {
                 let capacity_type = ("capacity_type", label_of(metadata, berth_api::labels::CAPACITY_TYPE));
                 self.counts.add(Counter::NodeClaimsTerminated, &[capacity_type, pool, zone]);
+                let known = self.view.claims.get(metadata.name.as_deref().unwrap_or_default());
+                let all = known.and_then(|claim| claim.status.as_ref()).map(|status| &status.conditions[..]);
+                let ending = conditions::get(all.unwrap_or_default(), conditions::INSTANCE_TERMINATING);
+                let ending = ending.filter(|known| known.status == "True").map(|known| known.last_transition_time.0);
+                let deletion = metadata.deletion_timestamp.as_ref().map(|time| time.0);
+                for (what, since) in [(Measured::ClaimsEnded, deletion), (Measured::InstancesEnded, ending)] {
+                    if let Some(since) = since {
+                        self.counts.measure(what, &[pool], elapsed(since, now).as_secs_f64());
+                    }
+                }
             }
             Kind::Pod => {
                 let uid = metadata.uid.as_deref().unwrap_or_default();
@@ -81,9 +91,29 @@ impl Core {
     /// A NodeClaim got further, from these conditions to those.
     pub(super) fn count_progress(&mut self, claim: &NodeClaim, before: &[Condition], now: &[Condition]) {
         let is_drained = |all: &[Condition]| conditions::is_true(all, conditions::DRAINED);
-        if self.is_started && is_drained(now) && !is_drained(before) {
+        if !self.is_started {
+            return;
+        }
+        self.count_transitions(before, now);
+        if is_drained(now) && !is_drained(before) {
             let pool = ("nodepool", pool_of(&claim.metadata).unwrap_or_default());
             self.counts.add(Counter::NodesDrained, &[pool]);
+        }
+    }
+
+    /// Counts which conditions have another status now, and measures how long they had the one before.
+    fn count_transitions(&mut self, before: &[Condition], now: &[Condition]) {
+        for known in now {
+            let was = before.iter().find(|was| was.type_ == known.type_);
+            if was.is_some_and(|was| was.status == known.status) {
+                continue;
+            }
+            let labels = [("reason", &*known.reason), ("status", &*known.status), ("type", &*known.type_)];
+            self.counts.add(Counter::ClaimTransitions, &labels);
+            if let Some(was) = was {
+                let lasted = elapsed(was.last_transition_time.0, known.last_transition_time.0).as_secs_f64();
+                self.counts.measure(Measured::ClaimsStayed, &[("status", &was.status), ("type", &was.type_)], lasted);
+            }
         }
     }
 

@@ -9,6 +9,7 @@ mod awaited;
 mod ceilings;
 mod claims;
 mod disruption;
+mod do_not_disrupt;
 mod ended;
 mod evictions;
 mod expected;
@@ -21,6 +22,7 @@ mod nominated;
 mod offers;
 mod overlays;
 mod owners;
+mod peers;
 mod places;
 mod pod_times;
 mod pools;
@@ -29,6 +31,7 @@ mod recall;
 mod registrations;
 mod rejected;
 mod relabel;
+mod remade;
 mod replicas;
 mod reservations;
 mod rivals;
@@ -71,6 +74,7 @@ use berth_state::State;
 use ceilings::Launches;
 pub(crate) use disruption::{Begun, Look, LooksFor};
 use disruption::{Disrupting, Found, disrupted};
+use do_not_disrupt::Said;
 use garbage::Matched;
 use live::Assumed;
 use measure::Cause;
@@ -80,6 +84,7 @@ use pod_times::PodTimes;
 use provision::AllPlanned;
 use registrations::Registrations;
 use rejected::Avoided;
+use remade::Remade;
 use schedule::ExpectedNodes;
 use slot_time::SlotTime;
 use told::Told;
@@ -132,6 +137,8 @@ pub(crate) enum Job {
     Command(u64),
     /// Tell a pod to leave its node.
     Evict(PodName),
+    /// Say of an object whether its `karpenter.sh/do-not-disrupt` means something.
+    DoNotDisrupt(NamedObject),
     /// Compare the cloud's instances with the NodeClaims.
     Garbage,
     /// Ask which instances the cloud will take back.
@@ -246,6 +253,8 @@ pub(crate) struct Core {
     awaited: Awaited,
     /// Where pods of nodes that make way come next.
     places: Places,
+    /// Pods that are made in place of those that were told to leave.
+    remade: Remade,
     /// Pods that could not be bound, by uid: how often, and until when they are left alone.
     unbindable: BTreeMap<String, (u32, Timestamp)>,
     /// By name of the NodePool.
@@ -272,6 +281,8 @@ pub(crate) struct Core {
     nodeless: BTreeMap<String, Timestamp>,
     /// Pods that must leave their nodes.
     evictions: BTreeMap<PodName, Eviction>,
+    /// What objects say of a `karpenter.sh/do-not-disrupt` that means nothing.
+    said: Said,
     /// What each node class offers.
     offers: BTreeMap<String, Offers>,
     /// What that costs, as far as it was asked for.
@@ -347,6 +358,7 @@ impl Core {
             planned: AllPlanned::new(),
             awaited: Awaited::default(),
             places: Places::default(),
+            remade: Remade::default(),
             unbindable: BTreeMap::new(),
             uncreatable: BTreeMap::new(),
             expected_nodes: ExpectedNodes::new(),
@@ -363,6 +375,7 @@ impl Core {
             memories: BTreeMap::new(),
             nodeless: BTreeMap::new(),
             evictions: BTreeMap::new(),
+            said: Said::new(),
             offers: BTreeMap::new(),
             prices: BTreeMap::new(),
             ended: BTreeSet::new(),
@@ -478,6 +491,7 @@ impl Core {
             Job::Claim(name) => self.step_claim(&name, now),
             Job::Node(name) => self.step_node(&name),
             Job::Evict(pod) => self.evict(pod, now),
+            Job::DoNotDisrupt(object) => self.step_do_not_disrupt(object, now),
             Job::Garbage => self.ask(Job::Garbage, Question::All),
             Job::Interrupted => self.look_for_interruptions(),
             Job::Relabel(name) => self.relabel(&name, now),
@@ -518,6 +532,7 @@ impl Core {
                     self.forget_eviction(&name);
                     self.forget_awaited(&name);
                     self.follow_places(&name, now);
+                    self.follow_remade(&name, now);
                 }
                 Concerns::Pool(name) => self.pool_changed(&name, now),
                 Concerns::Overlays => self.look_at_overlays(),

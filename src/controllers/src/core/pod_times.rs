@@ -68,6 +68,16 @@ impl PodTimes {
         self.bound.remove(uid);
     }
 
+    /// For how many seconds the one has waited that has waited longest: for a decision, for a node since it has a place, and to
+    /// run since then.
+    pub(super) fn longest(&self, now: Timestamp) -> [f64; 3] {
+        let longest = |times: &BTreeMap<String, Timestamp>| {
+            times.values().min().map_or(0.0, |since| elapsed(*since, now).as_secs_f64())
+        };
+        let placed = longest(&self.placed);
+        [longest(&self.undecided), placed, placed.max(longest(&self.bound))]
+    }
+
     /// Whether a refusal is news of any pod.
     fn awaits_any(&self) -> bool {
         !self.undecided.is_empty() || !self.placed.is_empty()

@@ -7,20 +7,84 @@ use super::{Histogram, Labels, Metric, Values};
 /// Upper bounds of buckets, in seconds: from what a decision takes to what a slow boot does.
 const BOUNDS: [f64; 16] =
     [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0, 180.0, 600.0, f64::INFINITY];
+/// Karpenter's of most durations.
+const DURATION_BOUNDS: [f64; 46] = [
+    0.005,
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.15,
+    0.2,
+    0.25,
+    0.3,
+    0.35,
+    0.4,
+    0.45,
+    0.5,
+    0.6,
+    0.7,
+    0.8,
+    0.9,
+    1.0,
+    1.25,
+    1.5,
+    1.75,
+    2.0,
+    2.5,
+    3.0,
+    3.5,
+    4.0,
+    4.5,
+    5.0,
+    6.0,
+    7.0,
+    8.0,
+    9.0,
+    10.0,
+    15.0,
+    20.0,
+    25.0,
+    30.0,
+    40.0,
+    50.0,
+    60.0,
+    120.0,
+    150.0,
+    300.0,
+    450.0,
+    600.0,
+    f64::INFINITY,
+];
+/// Its of calls of the cloud.
+const CALL_BOUNDS: [f64; 12] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, f64::INFINITY];
+/// Its of how long NodeClaims take to end, up to 34 minutes.
+const END_BOUNDS: [f64; 13] =
+    [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, f64::INFINITY];
+/// And instances, up to 17 minutes.
+const INSTANCE_BOUNDS: [f64; 12] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, f64::INFINITY];
 /// The same of what lasts as long as nodes do: from a quarter of an hour to a month.
-const LONG_BOUNDS: [f64; 14] = [
+const LONG_BOUNDS: [f64; 22] = [
     900.0,
     1800.0,
+    2700.0,
     3600.0,
     7200.0,
     14_400.0,
+    21_600.0,
     28_800.0,
+    36_000.0,
     43_200.0,
+    57_600.0,
+    72_000.0,
     86_400.0,
     172_800.0,
+    259_200.0,
     432_000.0,
     864_000.0,
+    1_296_000.0,
     1_728_000.0,
+    2_160_000.0,
     2_592_000.0,
     f64::INFINITY,
 ];
@@ -54,6 +118,8 @@ names! {
         NodesCreated "karpenter_nodes_created" "Nodes of NodePools that joined",
         NodesTerminated "karpenter_nodes_terminated" "Nodes of NodePools that are gone",
         NodesDrained "karpenter_nodes_drained" "Nodes that all their pods have left, as their NodeClaim is deleted",
+        NodeClaimsUnhealthy "karpenter_nodeclaims_unhealthy_disrupted" "NodeClaims deleted as their node is broken",
+        ClaimTransitions "operator_nodeclaim_status_condition_transitions" "Conditions of NodeClaims that changed their status",
         EvictionRequests "karpenter_pods_eviction_requests" "Requests to evict a pod, by the answer's code",
         PodsDrained "karpenter_pods_drained" "Pods that were told to leave their node, by why the node goes",
         PodsDisrupted "karpenter_pods_disruption_initiated" "Pods that have to move as the NodeClaim of their node is deleted",
@@ -81,6 +147,9 @@ names! {
         ProvidedPodsStarted "karpenter_pods_provisioning_startup_duration_seconds" "From the decision that gave a pod a place until it runs",
         NodesEnded "karpenter_nodes_termination_duration_seconds" "From the deletion of a node until it is gone",
         NodesLived "karpenter_nodes_lifetime_duration_seconds" "From a node's creation until it is gone",
+        ClaimsEnded "karpenter_nodeclaims_termination_duration_seconds" "From the deletion of a NodeClaim until it is gone",
+        InstancesEnded "karpenter_nodeclaims_instance_termination_duration_seconds" "From the request to end an instance until its NodeClaim is gone",
+        ClaimsStayed "operator_nodeclaim_status_condition_transition_seconds" "How long conditions of NodeClaims had a status until they changed it",
         Looks "karpenter_voluntary_disruption_decision_evaluation_duration_seconds" "Duration of looks for nodes to be disrupted",
     }
 }
@@ -91,7 +160,12 @@ impl Measured {
     const fn bounds(self) -> &'static [f64] {
         match self {
             Self::NodesLived => &LONG_BOUNDS,
-            _ => &BOUNDS,
+            Self::CloudCalls => &CALL_BOUNDS,
+            Self::ClaimsEnded => &END_BOUNDS,
+            Self::InstancesEnded => &INSTANCE_BOUNDS,
+            // Those are summaries in Karpenter, and kube-scheduler's has no bucket below ten milliseconds.
+            Self::PodsScheduled | Self::PodsStarted | Self::NodesEnded => &BOUNDS,
+            _ => &DURATION_BOUNDS,
         }
     }
 }

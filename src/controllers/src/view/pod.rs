@@ -153,14 +153,17 @@ impl PodRecord {
     }
 }
 
-/// `true`, or a Go duration from the start of the pod; anything else protects nothing.
+/// `true`, or a Go duration from the start of the pod; `false` protects nothing, and what means nothing until it is mended.
 fn protection(text: &str, start: Timestamp) -> Option<Protected> {
     if text == "true" {
         return Some(Protected::Always);
     }
-    let duration: berth_api::GoDuration = text.parse().ok()?;
-    let duration = duration.to_std().filter(|duration| !duration.is_zero())?;
-    Some(Protected::Until(crate::clock::after(start, duration)))
+    if text == "false" {
+        return None;
+    }
+    let duration = text.parse::<berth_api::GoDuration>().ok().and_then(|duration| duration.to_std());
+    let duration = duration.filter(|duration| !duration.is_zero());
+    Some(duration.map_or(Protected::Always, |duration| Protected::Until(crate::clock::after(start, duration))))
 }
 
 /// Whether it tolerates `karpenter.sh/disrupted:NoSchedule`.

@@ -123,7 +123,7 @@ async fn nodes_that_are_half_empty_make_way_and_then_nothing_churns() {
 }
 
 /// The zone in which the only node is not, where its type costs so much less than it from now on.
-fn undercut(world: &World, by: &str) -> String {
+pub(crate) fn undercut(world: &World, by: &str) -> String {
     let [node] = &world.alive()[..] else { panic!("one instance") };
     let here = node.offering.zone.as_deref();
     let zone = if here == Some("port-1a") { "port-1b" } else { "port-1a" };

@@ -49,3 +49,39 @@ fn a_required_spread_holds_after_each_binding() {
     let kept = decider.decide(&mut state, &Options::default(), NOW).unwrap();
     assert_eq!((kept.bindings.len(), worst_skew(&kept.bindings)), (45, 1));
 }
+
+/// A pod that is made in place of one which was told to leave comes before one that has waited for longer, however it is decided.
+#[test]
+fn a_remade_pod_comes_before_an_older_one_of_its_priority_alone() {
+    let bound_with = |remade: &[&str], launches: bool| {
+        let more =
+            |app: &str, priority: i32| json!({"metadata": {"labels": {"app": app}}, "spec": {"priority": priority}});
+        let mut state = state_of(&[
+            mk_node("n", "2", &json!({})),
+            mk_pod("new-1", "1", more("new", 0)),
+            mk_pod("new-2", "1", more("new", 0)),
+            mk_pod("a-old", "1", more("old", 0)),
+            mk_pod("less", "1", more("less", -1)),
+            mk_pod("urgent", "1", more("urgent", 1)),
+        ]);
+        let remade = remade.iter().map(|name| format!("default/{name}").into()).collect();
+        let options = Options { launches, remade: Arc::new(remade), ..Options::default() };
+        let names = |bindings: &[Binding]| -> Vec<String> {
+            bindings.iter().map(|binding| binding.object.key.name.to_string()).collect()
+        };
+        let whole = names(&decide(&mut state, &options, NOW).unwrap().bindings);
+        let mut decider = Decider::new();
+        decider.refresh(&mut state, NOW);
+        let at_once = decider.decide_at_once(&mut state, &options, &BTreeSet::new(), NOW).unwrap();
+        assert_eq!(names(&at_once.decision.bindings), whole);
+        assert_eq!(names(&decider.decide(&mut state, &options, NOW).unwrap().bindings), whole);
+        whole
+    };
+    for launches in [false, true] {
+        assert_eq!(bound_with(&[], launches), ["urgent", "a-old"], "{launches}");
+        assert_eq!(bound_with(&["new-1"], launches), ["urgent", "new-1"], "{launches}");
+        assert_eq!(bound_with(&["new-2"], launches), ["urgent", "new-2"], "of alike pods, too: {launches}");
+        assert_eq!(bound_with(&["less"], launches), ["urgent", "a-old"], "its priority is lower: {launches}");
+        assert_eq!(bound_with(&["gone"], launches), ["urgent", "a-old"], "{launches}");
+    }
+}

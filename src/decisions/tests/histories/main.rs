@@ -26,7 +26,9 @@ pub(crate) const NOW: Time = Time::UNIX_EPOCH;
 
 pub(crate) fn options() -> Options {
     let solve = SolveOptions { effort: berth_decisions::Effort::Low, ..SolveOptions::default() };
-    Options { launches: true, solve, ..Options::default() }
+    // Some were made in place of others.
+    let remade: BTreeSet<Box<str>> = ["a/p1", "a/p4", "b/p7", "b/p10"].map(Box::from).into();
+    Options { launches: true, solve, remade: Arc::new(remade), ..Options::default() }
 }
 
 fn binding() -> Options {

@@ -9,6 +9,7 @@ use berth_model::{
 use rustc_hash::FxHashMap;
 
 use super::eviction::Eviction;
+use super::first::First;
 use super::ledger::{Ledger, Placed};
 use super::placements::{Names, Placement, came, units_of, waits_for_room};
 use super::tables::Tables;
@@ -96,10 +97,11 @@ fn bound_by_row(tables: &Tables<'_>, ledger: &Ledger) -> Vec<(RowId, Vec<Binding
 }
 
 /// Who of the input went where, by name.
-pub(super) fn placed_by_row(tables: &Tables<'_>, ledger: &Ledger) -> Vec<Placement> {
+pub(super) fn placed_by_row(tables: &Tables<'_>, ledger: &Ledger, first: &First) -> Vec<Placement> {
     let mut placements = Vec::with_capacity(ledger.log.len());
     for (row, bound) in bound_by_row(tables, ledger) {
-        for (name, bound) in Names::new(tables.cluster, &[row]).zip(bound) {
+        let names = Names::new(tables.cluster, &[row]).with_first(first.names_of(row));
+        for (name, bound) in names.zip(bound) {
             let Binding { node, draws_from, assigned, waits_for_room, nth, .. } = bound;
             placements.push(Placement { name, kind: MemberKind::Pod, node, draws_from, assigned, waits_for_room, nth });
         }

@@ -2,6 +2,7 @@
 //! queue and those who make pods give way change it; between two queues there is nothing in it.
 
 use super::expected::Expectations;
+use super::first::First;
 use super::replace::Replacements;
 
 /// How the queue is worked off.
@@ -26,6 +27,8 @@ pub struct Queue {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Intake {
     pub(super) expectations: Expectations,
+    /// Pods that come before others of their priority.
+    pub(super) first: First,
     /// Pods that come in place of those that gave way.
     pub(super) replacements: Replacements,
     /// Whether pods may be placed where they count on the room of pods that are being deleted, as in a plan.

@@ -23,6 +23,7 @@ mod discount;
 mod domains;
 mod eviction;
 mod expected;
+mod first;
 mod follow;
 mod groups;
 mod history;
@@ -67,6 +68,7 @@ pub use assess::{Assessment, Verdict};
 pub use bindings::Bindings;
 pub use eviction::Eviction;
 pub use expected::Expected;
+pub use first::ComeFirst;
 pub use history::Step;
 pub use intake::Queue;
 pub use launchable::{EmptyHost, Launchable};
@@ -77,6 +79,7 @@ pub use replace::expect_replacements;
 pub use what_if::Counted;
 
 use caches::Caches;
+use first::First;
 use groups::Groups;
 use images::NodeImages;
 use intake::Intake;
@@ -281,6 +284,13 @@ impl Scheduler<'_> {
     /// While a queue is worked off, so many pods of each of these rows are not placed: what they wait for is not there yet.
     pub fn leave(&mut self, rows: BTreeMap<RowId, u32>) {
         self.intake.expectations.leave(rows);
+    }
+
+    /// Lets these pods come before others of their priority, those aside that may go to one node alone, that nodes were launched
+    /// for, and pending Reservations. Pods of a row are alike, and a [`Trial`] names these first. [`Bindings`] name pods in the
+    /// order of the input: there they are to be the first of their row.
+    pub fn let_come_first(&mut self, pods: ComeFirst) {
+        self.intake.first = First::new(pods);
     }
 }
 

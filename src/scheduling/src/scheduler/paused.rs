@@ -101,7 +101,8 @@ impl<'a> Scheduler<'a> {
             && !(queue.preempts && holds_room)
             && self.intake.replacements.waiting.is_empty()
             && ledger.held.bound_to.is_empty();
-        let trial = is_plain.then(|| Trial { left, placements: placed_by_row(&self.tables, ledger) });
+        let trial =
+            is_plain.then(|| Trial { left, placements: placed_by_row(&self.tables, ledger, &self.intake.first) });
         self.ledger.forget_decisions(allowed);
         let counts_on_terminating = self.intake.counts_on_terminating;
         self.intake = Intake { counts_on_terminating, ..Intake::default() };

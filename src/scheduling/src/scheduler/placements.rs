@@ -1,5 +1,8 @@
 //! Who went where, by name.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use berth_model::{Assigned, ClassId, Cluster, MemberKind, MemberRun, NodeState, ReservationId, RowId, Universe};
 use rustc_hash::FxHashMap;
 
@@ -38,6 +41,14 @@ impl<'a> Names<'a> {
         let rows = rows.iter().filter_map(|&row| cluster.row(row));
         let runs = rows.flat_map(|row| row.members.iter().map(|run| (cluster.symbols.text(row.namespace), run)));
         Names { runs: runs.collect(), run: 0, taken: 0 }
+    }
+
+    /// Those of these names, of objects of their own, before the others.
+    pub(super) fn with_first(mut self, first: Option<&BTreeSet<Arc<str>>>) -> Self {
+        if let Some(first) = first {
+            self.runs.sort_by_key(|(_, run)| run.numbers.is_some() || !first.contains(&run.name));
+        }
+        self
     }
 }
 

@@ -1,5 +1,5 @@
-//! The queue: higher priorities first, and among equal ones those that may go to one node alone, pending Reservations, and the
-//! other pods, in the order of the input.
+//! The queue: higher priorities first, and among equal ones those that may go to one node alone, pending Reservations, pods that
+//! come in place of others which were told to leave, and the other pods, in the order of the input.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -49,7 +49,9 @@ impl Scheduler<'_> {
                 let QueuePosition { priority: Reverse(priority), row, class: id, .. } = place;
                 if place.has_choice && level.replace(priority) != Some(priority) {
                     waiting.insert(place, count);
+                    self.take_first_together(priority, &mut waiting);
                     has_progressed |= self.come_as_expected(priority, &mut waiting, queue) > 0;
+                    self.bring_first_forward(priority, &mut waiting, queue);
                     continue;
                 }
                 while let Some(reservation) = next.next_if(|&r| self.reserves_at(r) >= priority) {
@@ -61,6 +63,7 @@ impl Scheduler<'_> {
                 let is_stuck = stuck.get(&id) == Some(&self.ledger.groups.now()) && !self.world().has_room_held(id);
                 let placed = if is_stuck { 0 } else { self.place((id, row), count, queue) };
                 has_progressed |= placed > 0;
+                self.intake.first.came(row, placed);
                 if placed < count {
                     stuck.insert(id, self.ledger.groups.now());
                     *failed.entry(place).or_default() += count - placed;
@@ -80,6 +83,7 @@ impl Scheduler<'_> {
                 self.expect_those_left();
                 self.expect(Expected::new());
                 self.leave(BTreeMap::new());
+                self.intake.first.end();
                 return summed(failed.into_iter().map(|(place, count)| (place.class, count)).collect());
             }
             (waiting, binding) = (failed, unbound);
@@ -88,6 +92,41 @@ impl Scheduler<'_> {
 
     fn reserves_at(&self, reservation: ReservationId) -> i32 {
         self.tables.cluster.reservation(reservation).map_or(0, |known| known.priority)
+    }
+
+    /// Lets those of a priority who come first wait with the others of their row, where some of them are expected.
+    fn take_first_together(&self, level: i32, waiting: &mut BTreeMap<QueuePosition, u32>) {
+        if self.intake.first.is_empty() {
+            return;
+        }
+        let is_of_first = |place: &QueuePosition| place.priority.0 == level && !place.comes_later;
+        let of_first: Vec<QueuePosition> = waiting.keys().copied().filter(is_of_first).collect();
+        for place in of_first {
+            let count = waiting.remove(&place).unwrap_or_default();
+            *waiting.entry(QueuePosition { comes_later: true, ..place }).or_default() += count;
+        }
+    }
+
+    /// Brings those of a priority who come first before its other pods. What is placed as a whole or not at all stays together.
+    fn bring_first_forward(&mut self, level: i32, waiting: &mut BTreeMap<QueuePosition, u32>, queue: Queue) {
+        if self.intake.first.is_empty() {
+            return;
+        }
+        let is_of_level = |place: &QueuePosition| place.priority.0 == level && place.has_choice && place.comes_later;
+        let places: Vec<QueuePosition> = waiting.keys().copied().filter(is_of_level).collect();
+        for place in places {
+            let n_first = self.intake.first.left_of(place.row);
+            if n_first == 0 {
+                continue;
+            }
+            let count = waiting.remove(&place).unwrap_or_default();
+            let is_whole = queue.keeps_homes_whole && self.chooses_home(place.class);
+            let n_first = if is_whole { count } else { n_first.min(count) };
+            waiting.insert(QueuePosition { comes_later: false, ..place }, n_first);
+            if count > n_first {
+                waiting.insert(place, count - n_first);
+            }
+        }
     }
 
     // Runs of pods of one class, in the order in which they are placed.
@@ -276,6 +315,7 @@ impl Scheduler<'_> {
         self.ledger.put_on(&self.tables, class, node);
         let waits_for_room = queue.counts_on_terminating && self.ledger.put_back_terminating(&self.tables, node);
         self.ledger.log.push(Placed { row, class, node, waits_for_room });
+        self.intake.first.came(row, 1);
         true
     }
 }

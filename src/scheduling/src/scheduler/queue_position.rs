@@ -13,7 +13,9 @@ pub(super) struct QueuePosition {
     /// False of those that may go to one node alone, as a DaemonSet's pods: its room was kept for them before they were there, and
     /// others would take it that can go elsewhere.
     pub(super) has_choice: bool,
-    kind: MemberKind,
+    pub(super) kind: MemberKind,
+    /// False of those that come in place of pods which were told to leave.
+    pub(super) comes_later: bool,
     /// The row of the input.
     pub(super) row: RowId,
     pub(super) class: ClassId,
@@ -28,6 +30,6 @@ impl QueuePosition {
         let mut nodes = spec.and_then(|spec| named_nodes(cluster, &spec.required_terms)).unwrap_or_default();
         nodes.dedup();
         let priority = Reverse(spec.map_or(0, |spec| spec.priority));
-        QueuePosition { priority, has_choice: nodes.len() != 1, kind, row, class }
+        QueuePosition { priority, has_choice: nodes.len() != 1, kind, comes_later: true, row, class }
     }
 }

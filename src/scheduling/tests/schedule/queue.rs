@@ -1,7 +1,7 @@
 //! Who goes first, and where.
 
-use berth_model::{Constraint, PodSpec, PodTerm};
-use berth_scheduling::Queue;
+use berth_model::{Constraint, MemberRun, PodSpec, PodTerm, RowId};
+use berth_scheduling::{ComeFirst, Expected, Queue};
 
 use crate::mk::{FIRST, World, mk_pod};
 
@@ -140,4 +140,62 @@ fn what_changes_between_two_questions_is_seen_by_the_second() {
     });
     let universe = berth_model::Universe::with_scores(&mut world.cluster);
     assert!(universe.classes[0].required.iter().all(|c| matches!(c, Constraint::AntiAffinity { .. })));
+}
+
+/// Pending pods of a row of their own, each an object by its name.
+fn mk_each(world: &mut World, app: &str, count: u32, spec: &PodSpec) -> RowId {
+    world.mk_pods(app, 0, spec);
+    let row = world.cluster.pending.last_mut().unwrap();
+    row.members = (0..count).map(|n| MemberRun { name: format!("{app}-{n}").into(), numbers: None }).collect();
+    world.cluster.rows().last().unwrap().0
+}
+
+#[test]
+fn pods_that_are_remade_come_before_others_of_their_priority_as_many_as_there_are() {
+    let mut world = World::new();
+    world.mk_node("n1", "a", 4000, 8);
+    world.mk_node("n2", "a", 1000, 8);
+    let old = mk_each(&mut world, "old", 3, &mk_pod(1000, 1));
+    let web = mk_each(&mut world, "web", 3, &mk_pod(1000, 2));
+    let urgent = mk_each(&mut world, "urgent", 1, &PodSpec { priority: 10, ..mk_pod(1000, 1) });
+    let none = ComeFirst::new;
+    // Whose turn it was, one after another; who was placed.
+    let mut placed = |first: ComeFirst, expected: Expected| {
+        world.scheduled(|scheduler, _| {
+            scheduler.let_come_first(first);
+            scheduler.expect(expected);
+            let trial = scheduler.try_out(Queue::default()).unwrap();
+            let mut placed: Vec<_> = trial.placements.into_iter().map(|known| (known.nth, known.name)).collect();
+            placed.sort();
+            let mut names: Vec<String> = placed.into_iter().map(|(_, name)| name.replace("default/", "")).collect();
+            let turns: Vec<String> = names.iter().map(|name| name.split('-').next().unwrap().to_owned()).collect();
+            names.sort();
+            (turns.join(" "), names.join(" "))
+        })
+    };
+    let is = |turns: &str, names: &str| (turns.to_owned(), names.to_owned());
+    assert_eq!(
+        placed(none(), Expected::new()),
+        is("urgent old old old web", "old-0 old-1 old-2 urgent-0 web-0"),
+        "in the order of the input"
+    );
+    let two = ComeFirst::from([(web, ["web-2".into(), "web-1".into()].into())]);
+    let in_turn = is("urgent web web old old", "old-0 old-1 urgent-0 web-1 web-2");
+    assert_eq!(placed(two.clone(), Expected::new()), in_turn, "two of the last row are the first of theirs");
+    let of_both = ComeFirst::from([(web, ["web-1".into()].into()), (old, ["old-2".into()].into())]);
+    assert_eq!(
+        placed(of_both, Expected::new()),
+        is("urgent old web old old", "old-0 old-1 old-2 urgent-0 web-1"),
+        "where both have some, the rows are in order"
+    );
+    let on_n2 = Expected::from([(web, [(1, 1)].into())]);
+    assert_eq!(placed(two.clone(), on_n2), in_turn, "who comes where one is expected is one of them");
+    let more = Expected::from([(old, [(0, 1)].into()), (web, [(1, 3)].into())]);
+    assert_eq!(
+        placed(two, more),
+        is("urgent old web web old", "old-0 old-1 urgent-0 web-1 web-2"),
+        "who is expected comes there before, and no room is held for who came elsewhere"
+    );
+    let of_urgent = ComeFirst::from([(urgent, ["urgent-0".into()].into())]);
+    assert_eq!(placed(of_urgent, Expected::new()), placed(none(), Expected::new()));
 }

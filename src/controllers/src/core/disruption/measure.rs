@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use berth_api::{ConsolidationPolicy, DisruptionReason};
+use berth_api::{ConsolidationPolicy, DisruptionReason, NodeClaim};
 use berth_disruption::{Disruption, Method, Why};
 
 use super::{Command, Phase};
+use crate::claim::fault;
 use crate::core::Core;
 use crate::metrics::Counter;
 use crate::notice::Notice;
@@ -111,6 +112,22 @@ impl Core {
         }
     }
 
+    /// The same of one whose node is broken.
+    fn count_unhealthy(&mut self, claim: &NodeClaim, node: &str) {
+        let policies = self.provider.repair_policies();
+        let fault = self.view.nodes.get(node).and_then(|node| fault(node, &policies));
+        let condition = fault.map(|fault| snake_case(fault.condition())).unwrap_or_default();
+        let label = |key: &str| claim.metadata.labels.as_ref().and_then(|all| all.get(key)).map_or("", String::as_str);
+        let image = claim.status.as_ref().and_then(|status| status.image_id.as_deref()).unwrap_or_default();
+        let labels = [
+            ("capacity_type", label(berth_api::labels::CAPACITY_TYPE)),
+            ("condition", &*condition),
+            ("image_id", image),
+            ("nodepool", label(berth_api::labels::NODEPOOL)),
+        ];
+        self.counts.add(Counter::NodeClaimsUnhealthy, &labels);
+    }
+
     /// A NodeClaim is about to be deleted so that its node goes.
     pub(in crate::core) fn count_disrupted(&mut self, claim: &str, reason: &str) {
         let Some(claim) = self.view.claims.get(claim).cloned() else { return };
@@ -138,8 +155,23 @@ impl Core {
         let node = claim.status.as_ref().and_then(|status| status.node_name.as_deref()).unwrap_or_default();
         let moving = self.view.pods_on(node).filter(|pod| pod.has_to_move() && pod.deletion.is_none()).count();
         self.counts.add(Counter::NodeClaimsDisrupted, &labels);
+        if reason == "unhealthy" {
+            self.count_unhealthy(&claim, node);
+        }
         self.counts.add_many(Counter::PodsDisrupted, &labels, moving);
     }
+}
+
+/// `DiskPressure` as `disk_pressure`, as Karpenter writes conditions in labels.
+fn snake_case(text: &str) -> String {
+    let mut out = String::new();
+    for letter in text.chars() {
+        if letter.is_uppercase() && !out.is_empty() {
+            out.push('_');
+        }
+        out.extend(letter.to_lowercase());
+    }
+    out
 }
 
 /// The NodeClaim that a notice says is to go, and why, in a word: a label has few values.
@@ -185,5 +217,6 @@ mod tests {
         }
         assert_eq!(word(about(Kind::NodeClaim, "Expired")), Some("expired"));
         assert_eq!(word(about(Kind::NodeClaim, "FailedDraining")), None);
+        assert_eq!((snake_case("Ready"), snake_case("DiskPressure")), ("ready".to_owned(), "disk_pressure".to_owned()));
     }
 }

@@ -448,6 +448,7 @@ impl Core {
                 scheduler_names: None,
                 expected: self.expected_pods(now),
                 drawers: self.expected_drawers(now),
+                remade: self.remade_pods(),
                 spares_others: true,
             },
             methods: self.options.consolidation,

@@ -1,0 +1,41 @@
+//! Pods that controllers made in place of others which were told to leave: they come before others of their priority.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use berth_model::{Cluster, MemberKind, MemberRun};
+use berth_scheduling::ComeFirst;
+
+use crate::expected::write_name;
+
+/// By row of the cluster: which of its pods are remade. Who is pending is looked through only where there are some.
+pub(crate) fn rows_of(cluster: &Cluster, names: &BTreeSet<Box<str>>) -> ComeFirst {
+    let mut rows = ComeFirst::new();
+    if names.is_empty() {
+        return rows;
+    }
+    let mut name = String::new();
+    for (id, row) in cluster.rows().filter(|(_, row)| row.kind == MemberKind::Pod) {
+        for run in row.members.iter().filter(|run| run.numbers.is_none()) {
+            write_name(&mut name, cluster, row, run);
+            if names.contains(&*name) {
+                rows.entry(id).or_default().insert(Arc::clone(&run.name));
+            }
+        }
+    }
+    rows
+}
+
+/// Makes them the first of their rows: alike pods are named in the order of the input.
+pub(crate) fn put_first(cluster: &mut Cluster, rows: &ComeFirst) {
+    for (id, first) in rows {
+        if let Some(row) = cluster.row_mut(*id) {
+            row.members.sort_by_key(|run| comes_later(run, first));
+        }
+    }
+}
+
+/// Whether one is not among those who come first of its row.
+pub(crate) fn comes_later(run: &MemberRun, first: &BTreeSet<Arc<str>>) -> bool {
+    run.numbers.is_some() || !first.contains(&run.name)
+}
