@@ -33,9 +33,11 @@ impl Core {
                     status.provider_id.as_deref() == Some(instance.provider_id.as_str())
                         && conditions::is_true(&status.conditions, conditions::REGISTERED)
                 });
-            // An instance that does not say how it is paid for takes no label away.
-            let differs =
-                instance.labels.contains_key(labels::CAPACITY_TYPE) && differ(&claim.metadata, &instance.labels);
+            // An instance that does not say how it is paid for takes no label away. A node is written after its NodeClaim, and a
+            // process may end in between.
+            let differs_of_node = || self.node_of(claim).is_some_and(|node| differ(&node.metadata, &instance.labels));
+            let differs = instance.labels.contains_key(labels::CAPACITY_TYPE)
+                && (differ(&claim.metadata, &instance.labels) || differs_of_node());
             if is_its && differs && claim.metadata.deletion_timestamp.is_none() && self.admits(claim, &instance.labels)
             {
                 self.relabels.insert(name.clone(), instance.labels.clone());

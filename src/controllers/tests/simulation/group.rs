@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use berth_cloudprovider::{ReservationAdoption, ReservationMatching};
 use berth_cloudprovider_fake::cloud::{CloudConfig, FakeReservation};
+use k8s_openapi::api::core::v1::Node;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
 use crate::disruption::{events, pool_with, set_slots, uids};
@@ -96,9 +99,18 @@ async fn nodes_of_the_group_take_slots_that_come_later_and_no_pod_moves() {
         })
         .await;
     assert!(taken_in, "{}", state_of(&world).await);
+    // The regression: a process ended between the labels of the NodeClaim and those of its node, which nobody mended.
+    let nodes = world.nodes().await;
+    let of_web = nodes.iter().find(|node| node.labels().get("karpenter.sh/nodepool").is_some_and(|pool| pool == "web"));
+    let as_before = json!({"metadata": {"labels": {"karpenter.sh/capacity-type": "on-demand", "berth.sh/capacity-reservation-id": null}}});
+    let api: Api<Node> = Api::all(world.client.clone());
+    api.patch(&of_web.unwrap().name_any(), &PatchParams::default(), &Patch::Merge(as_before)).await.unwrap();
+    world.kill();
+    let mended = async |world: &World| world.nodes().await.iter().all(|node| is_on(node.metadata.labels.as_ref()));
+    assert!(world.settles(10, mended).await, "{}", state_of(&world).await);
     // The third slot is no other node's, and nobody moves for it.
     tokio::time::sleep(Duration::from_secs(1800)).await;
     assert_eq!((world.fleet(), ids(&world), uids(&world).await), (expected, instances, pods));
-    assert_eq!(events(&world, "Relabelled").await.len(), 2);
+    assert_eq!(events(&world, "Relabelled").await.len(), 3);
     assert_eq!(world.violations(), Vec::<String>::new());
 }
