@@ -111,6 +111,6 @@ async fn nodes_of_the_group_take_slots_that_come_later_and_no_pod_moves() {
     // The third slot is no other node's, and nobody moves for it.
     tokio::time::sleep(Duration::from_secs(1800)).await;
     assert_eq!((world.fleet(), ids(&world), uids(&world).await), (expected, instances, pods));
-    assert_eq!(events(&world, "Relabelled").await.len(), 3);
+    assert_eq!(events(&world, "Relabelled").await.len(), 2);
     assert_eq!(world.violations(), Vec::<String>::new());
 }
