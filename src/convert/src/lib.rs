@@ -86,4 +86,5 @@ pub use options::{Expansion, Options, Replicas, UnknownGate};
 pub use overlaid::{Overlaid, overlaid};
 pub use overlay::OverlayFault;
 pub use pod_record::PodParts;
+pub use requests::requests_and_limits;
 pub use reservation::phase;

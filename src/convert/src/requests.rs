@@ -18,6 +18,15 @@ pub(crate) fn pod_requests(spec: &PodSpec, cluster: &mut Cluster) -> Result<(Res
     Ok((total.rounded_up_with_pod(), total.is_beyond_limit()))
 }
 
+/// What a pod requests, and what it is limited to, without the one of `pods` that it takes.
+///
+/// # Errors
+/// An amount that is none.
+pub fn requests_and_limits(spec: &PodSpec, cluster: &mut Cluster) -> Result<[Resources; 2], Problem> {
+    let requests = total_requests(spec, false, cluster)?.rounded_up();
+    Ok([requests, total_requests(&limited(spec), false, cluster)?.rounded_up()])
+}
+
 /// What a Reservation of this template reserves: as [`pod_requests`], but `pods` only where they are asked for.
 pub(crate) fn reserved_requests(spec: &PodSpec, cluster: &mut Cluster) -> Result<Amounts, Problem> {
     total_requests(spec, false, cluster)

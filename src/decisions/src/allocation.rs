@@ -51,7 +51,7 @@ pub fn solve(cluster: &mut Cluster, options: &Options) -> (Universe, Solution, A
         Placing {
             expected: &ExpectedNodes::new(),
             drawers: &ExpectedDrawers::new(),
-            remade: &BTreeSet::new(),
+            come_first: &BTreeSet::new(),
             spares_others: false,
             names_budgets: true,
         },

@@ -3,19 +3,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use berth_model::{ClassId, Cluster, KeyedMap, MemberKind, PendingRow, PodSpec, RowId, Universe};
+use berth_model::{ClassId, Cluster, MemberKind, PendingRow, PodSpec, RowId, Universe};
 use berth_scheduling::filter::{before_load, volumes};
 use berth_scheduling::{Placement, Queue, Scheduler, Trial};
 use berth_state::{State, Time, Tracked};
 
 use crate::Decider;
+use crate::come_first;
 use crate::decide::bind_only;
 use crate::decider::Kept;
 use crate::decision::{DecideError, Decision};
 use crate::existing::{Existing, is_to_be_bound};
 use crate::expected::ExpectedRows;
 use crate::options::{Options, QUEUE, expect_synced};
-use crate::remade;
 
 /// Of those who might make others give way, how many are asked on which nodes.
 const MOST_ASKED: usize = 64;
@@ -115,7 +115,7 @@ impl Decider {
         let Kept { classes, scheduler, .. } = kept;
         let mut scheduler = Scheduler::resume(cluster, classes.universe(), scheduler);
         scheduler.expect(ExpectedRows::on_nodes_that_are_up(cluster, &options.expected).to_schedule());
-        scheduler.let_come_first(remade::rows_of(cluster, &options.remade));
+        scheduler.let_come_first(come_first::rows_of(cluster, &options.come_first));
         scheduler.leave(left_out);
         let trial = scheduler.try_out(Queue { preempts: false, ..QUEUE });
         let scheduler = scheduler.pause();
@@ -143,29 +143,22 @@ pub(crate) fn waiting_reservations(cluster: &Cluster) -> Vec<(RowId, &PendingRow
 fn preempting<'c>(cluster: &'c Cluster, universe: &Universe, left: &[(ClassId, u32)]) -> Vec<&'c PodSpec> {
     let spec = |id: ClassId| cluster.spec(universe.class(id)?.spec);
     let left = left.iter().filter(|(_, count)| *count > 0).filter_map(|(id, _)| spec(*id));
-    let left: Vec<&PodSpec> = left.filter(|spec| !spec.never_preempts).collect();
-    let least =
-        left.iter().map(|spec| spec.priority).max().and_then(|highest| {
-            cluster.specs.iter().map(|known| known.priority).min().filter(|least| *least < highest)
-        });
-    least.map_or_else(Vec::new, |least| left.into_iter().filter(|spec| spec.priority > least).collect())
+    let mut left: Vec<&PodSpec> = left.filter(|spec| !spec.never_preempts).collect();
+    if !left.is_empty() {
+        let least = cluster.specs.iter().map(|known| known.priority).min();
+        left.retain(|spec| least.is_some_and(|least| least < spec.priority));
+    }
+    left
 }
 
 /// Leaves out who would take room on a node where less important pods may give way to one that comes first in the queue, and
 /// all who come later: that one is to be asked before.
 fn leave_room(cluster: &Cluster, preempting: &[&PodSpec], placements: &mut Vec<Placement>) {
-    let Some(highest) = preempting.iter().map(|spec| spec.priority).max() else { return };
-    let mut priorities: KeyedMap<Box<str>, i32> = cluster.keyed_map();
-    for row in cluster.pending.iter().filter(|row| row.kind == MemberKind::Pod) {
-        let Some(spec) = cluster.spec(row.spec).filter(|spec| spec.priority < highest) else { continue };
-        let namespace = cluster.symbols.text(row.namespace);
-        priorities.extend(row.members.iter().map(|run| (format!("{namespace}/{}", run.name).into(), spec.priority)));
-    }
     placements.sort_by_key(|placement| placement.nth);
     let gives_way = |placement: &Placement| {
-        let (Some(priority), Some(node)) = (priorities.get(&placement.name), cluster.nodes.get(placement.node)) else {
-            return false;
-        };
+        let spec = placement.spec.and_then(|spec| cluster.spec(spec));
+        let (Some(spec), Some(node)) = (spec, cluster.nodes.get(placement.node)) else { return false };
+        let priority = spec.priority;
         let fits_instead = |spec: &PodSpec| {
             if before_load(cluster, node, spec).is_some() || volumes(cluster, node, spec).is_some() {
                 return false;
@@ -175,7 +168,7 @@ fn leave_room(cluster: &Cluster, preempting: &[&PodSpec], placements: &mut Vec<P
             pods.filter(|pod| pod.priority < spec.priority).for_each(|pod| room.add(&pod.requests));
             spec.requests.fits(&room)
         };
-        let mut before = preempting.iter().filter(|spec| spec.priority > *priority);
+        let mut before = preempting.iter().filter(|spec| spec.priority > priority);
         // So many are not worth asking one by one.
         before.clone().nth(MOST_ASKED).is_some() || before.any(|spec| fits_instead(spec))
     };

@@ -6,6 +6,7 @@ use berth_scheduling::{Paused, Scheduler, Step, Trial};
 use berth_state::{Change, Conversion, PodChange, State, Time, Tracked};
 
 use crate::beside::Planned;
+use crate::come_first;
 use crate::decide::{bind_only, decide_with};
 use crate::decision::{DecideError, Decision};
 use crate::displaced::{self, Displaced};
@@ -13,7 +14,6 @@ use crate::existing::{Existing, is_to_be_bound};
 use crate::expected::ExpectedRows;
 use crate::options::{Options, expect_synced};
 use crate::plans::Plans;
-use crate::remade;
 use crate::rest::Rest;
 
 /// Decides over one state again and again. What [`decide`](crate::decide()) makes anew for each decision it keeps where pods alone came and
@@ -112,7 +112,7 @@ impl Decider {
         let kept = self.kept_of(tracked);
         let Kept { classes, scheduler, .. } = kept;
         let mut scheduler = Scheduler::resume(cluster, classes.universe(), scheduler);
-        let first = remade::rows_of(cluster, &options.remade);
+        let first = come_first::rows_of(cluster, &options.come_first);
         scheduler.let_come_first(first.clone());
         scheduler.expect(ExpectedRows::on_nodes_that_are_up(cluster, &options.expected).to_schedule());
         let trial = scheduler.try_out(options.placing().queue());

@@ -12,9 +12,9 @@ use berth_scheduling::reservation::reasons;
 use berth_scheduling::{ComeFirst, KeptByBudgets, Placement, Scheduler, expect_replacements};
 use rustc_hash::FxHashMap;
 
+use crate::come_first;
 use crate::expected::ExpectedRows;
 use crate::options::Placing;
-use crate::remade;
 
 /// Why a Reservation that pre-allocates is left where there is no node to ask: those that come up have no pods to bind it to.
 const NO_NODE_UP: &str = "a Reservation that pre-allocates takes room on nodes that are up, and there is none";
@@ -53,8 +53,8 @@ pub struct Kept {
 /// Binds what finds a node that exists: it is pending no more. Neither is who is expected on a node that comes up.
 pub(crate) fn bind(cluster: &mut Cluster, launching: &Launching, placing: Placing<'_>) -> Existing {
     let rows = ExpectedRows::new(cluster, placing.expected, placing.drawers);
-    let first = remade::rows_of(cluster, placing.remade);
-    remade::put_first(cluster, &first);
+    let first = come_first::rows_of(cluster, placing.come_first);
+    come_first::put_first(cluster, &first);
     let mut existing = bind_now(cluster, launching, (&rows, first), placing);
     existing.settled = rows.settle(cluster, existing.on_nodes.values().flatten());
     existing

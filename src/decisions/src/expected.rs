@@ -9,8 +9,8 @@ use berth_model::{
 use berth_scheduling::{ComeFirst, Placement};
 use rustc_hash::FxHashMap;
 
+use crate::come_first::comes_later;
 use crate::options::{ExpectedDrawers, ExpectedNodes};
-use crate::remade::comes_later;
 use crate::rest::{FreeRooms, Rest};
 
 /// Where pods and Reservations of each row of the input are expected.

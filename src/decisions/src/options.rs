@@ -37,9 +37,9 @@ pub struct Options {
     pub expected: ExpectedNodes,
     /// Pods that were planned to draw from Reservations among them.
     pub drawers: ExpectedDrawers,
-    /// Pods, by `namespace/name`, that controllers made in place of others which were told to leave: on nodes that exist they come
-    /// before others of their priority. Those that are not pending are passed over.
-    pub remade: Arc<BTreeSet<Box<str>>>,
+    /// Pods, by `namespace/name`, that come before others of their priority on nodes that exist. Those that are not pending are
+    /// passed over.
+    pub come_first: Arc<BTreeSet<Box<str>>>,
     /// Whether nobody gives way to others: who finds no room that is free needs a new node. So it is asked what would become of
     /// pods that run.
     pub spares_others: bool,
@@ -50,7 +50,7 @@ pub struct Options {
 pub(crate) struct Placing<'o> {
     pub(crate) expected: &'o ExpectedNodes,
     pub(crate) drawers: &'o ExpectedDrawers,
-    pub(crate) remade: &'o BTreeSet<Box<str>>,
+    pub(crate) come_first: &'o BTreeSet<Box<str>>,
     pub(crate) spares_others: bool,
     /// Whether to find out which PodDisruptionBudgets keep those who would give way.
     pub(crate) names_budgets: bool,
@@ -63,7 +63,7 @@ impl Options {
         Placing {
             expected: &self.expected,
             drawers: &self.drawers,
-            remade: &self.remade,
+            come_first: &self.come_first,
             spares_others: self.spares_others,
             names_budgets: false,
         }

@@ -106,11 +106,23 @@ struct Fit {
     has_free: bool,
 }
 
+/// What a NodePool may launch.
+struct OfPool {
+    /// Its index.
+    pool: usize,
+    table: ColumnTable,
+    /// By sort of slot: the offerings that are of it.
+    by_kind: Vec<FixedBitSet>,
+    /// Those of which something is free.
+    free: FixedBitSet,
+    /// By zone: those that are in it, as far as it was asked for.
+    in_zone: BTreeMap<Option<Sym>, FixedBitSet>,
+}
+
 /// What NodePools may launch on slots of each sort, and which pods that admits.
 struct Slots<'c> {
     cluster: &'c Cluster,
-    /// By NodePool: its offerings, and by sort of slot those that are of it.
-    tables: Vec<(usize, ColumnTable, Vec<FixedBitSet>)>,
+    tables: Vec<OfPool>,
     n_kinds: usize,
     /// By name: the node's position.
     nodes: BTreeMap<Sym, usize>,
@@ -134,7 +146,8 @@ impl<'c> Slots<'c> {
             };
             let by_kind: Vec<FixedBitSet> = kinds.clone().map(of_kind).collect();
             if by_kind.iter().any(|columns| !columns.is_clear()) {
-                tables.push((at, table, by_kind));
+                let free = columns_where(&table, |column| has_free(cluster, column));
+                tables.push(OfPool { pool: at, table, by_kind, free, in_zone: BTreeMap::new() });
             }
         }
         let nodes = cluster.nodes.iter().enumerate().map(|(at, node)| (node.name, at)).collect();
@@ -160,7 +173,8 @@ impl<'c> Slots<'c> {
             is_tied |= self.zone_key.is_some_and(|key| is_tied_by(spec, key));
         }
         let zone = self.zone_key.and_then(|key| node.labels.get(key));
-        for (at, (pool, table, by_kind)) in self.tables.iter().enumerate() {
+        for (at, of_pool) in self.tables.iter_mut().enumerate() {
+            let OfPool { pool, table, by_kind, free, in_zone } = of_pool;
             let Some(pool) = self.cluster.node_pools.get(*pool) else { continue };
             let mut columns = table.all();
             table.keep_fitting(&mut columns, &requests);
@@ -170,13 +184,13 @@ impl<'c> Slots<'c> {
                 columns.intersect_with(self.admitted.entry((*id, at)).or_insert_with(admit));
             }
             if is_tied {
-                columns.intersect_with(&columns_where(table, |column| column.zone == zone));
+                let of_zone = || columns_where(table, |column| column.zone == zone);
+                columns.intersect_with(in_zone.entry(zone).or_insert_with(of_zone));
             }
-            let free = columns_where(table, |column| has_free(self.cluster, column));
-            for (fit, of_kind) in fits.iter_mut().zip(by_kind) {
+            for (fit, of_kind) in fits.iter_mut().zip(&*by_kind) {
                 let fitting = of_kind & &columns;
                 fit.fits |= !fitting.is_clear();
-                fit.has_free |= !fitting.is_disjoint(&free);
+                fit.has_free |= !fitting.is_disjoint(free);
             }
         }
         fits

@@ -8,6 +8,7 @@ mod aside;
 mod awaited;
 mod ceilings;
 mod claims;
+mod come_first;
 mod disruption;
 mod do_not_disrupt;
 mod ended;
@@ -16,6 +17,7 @@ mod expected;
 mod garbage;
 mod gauges;
 mod interrupted;
+mod job;
 mod live;
 mod measure;
 mod nominated;
@@ -31,7 +33,6 @@ mod recall;
 mod registrations;
 mod rejected;
 mod relabel;
-mod remade;
 mod replicas;
 mod reservations;
 mod rivals;
@@ -57,7 +58,6 @@ use rustc_hash::FxHashMap;
 
 use crate::claim::{Eviction, Memory, Offers, Question};
 use crate::clock::after;
-use crate::kind::NamedObject;
 use crate::metrics::Counts;
 use crate::notice::{Notice, Notices};
 use crate::observed::Observed;
@@ -72,10 +72,12 @@ use awaited::Awaited;
 use berth_decisions::Decider;
 use berth_state::State;
 use ceilings::Launches;
+use come_first::First;
 pub(crate) use disruption::{Begun, Look, LooksFor};
 use disruption::{Disrupting, Found, disrupted};
 use do_not_disrupt::Said;
 use garbage::Matched;
+pub(crate) use job::Job;
 use live::Assumed;
 use measure::Cause;
 use nominated::Nominated;
@@ -84,86 +86,12 @@ use pod_times::PodTimes;
 use provision::AllPlanned;
 use registrations::Registrations;
 use rejected::Avoided;
-use remade::Remade;
 use schedule::ExpectedNodes;
 use slot_time::SlotTime;
 use told::Told;
 
 /// What a NodePool has is counted so long after a change of its NodeClaims: each count looks at all of them.
 const COUNTED_EVERY: Duration = Duration::from_millis(200);
-
-/// One thing to be done, again whenever something about it changed.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Job {
-    /// Read an object of which a write's outcome is not known.
-    Reread(NamedObject),
-    /// Ask what a node class offers.
-    Offers(String),
-    /// Offerings that had no instance left may have some again.
-    Restock,
-    /// Bind a pod.
-    Bind(PodName),
-    /// Give a Reservation a node.
-    Hold(String),
-    /// Say where a pod will be bound once others have gone.
-    Nominate(PodName),
-    /// Tell a PersistentVolumeClaim the node of its first consumer, or a PersistentVolume its claim.
-    Volume(PodName),
-    /// Create a NodeClaim.
-    Launch(String),
-    /// The next step of a Reservation's life.
-    Reservation(String),
-    /// Say on a pod that is a Reservation who draws from it.
-    CurrentOwner(PodName),
-    /// Bind what finds a node that is up.
-    Schedule,
-    /// Plan what does not.
-    Provision,
-    /// Ask whether a node class can be used.
-    ClassStatus(String),
-    /// Whether a NodePool can be used, and what it has.
-    Pool(String),
-    /// Say of a NodeOverlay whether it does what it says.
-    Overlay(String),
-    /// Bring a static NodePool to the nodes that it is to have.
-    Replicas(String),
-    /// The next step of a NodeClaim.
-    Claim(String),
-    /// A node without a NodeClaim.
-    Node(String),
-    /// Look for nodes that can go.
-    Disrupt,
-    /// The next step of nodes that make way.
-    Command(u64),
-    /// Tell a pod to leave its node.
-    Evict(PodName),
-    /// Say of an object whether its `karpenter.sh/do-not-disrupt` means something.
-    DoNotDisrupt(NamedObject),
-    /// Compare the cloud's instances with the NodeClaims.
-    Garbage,
-    /// Ask which instances the cloud will take back.
-    Interrupted,
-    /// Give a NodeClaim and its node the labels that its instance has now.
-    Relabel(String),
-    /// Shut down an instance that no NodeClaim is for.
-    Collect(String),
-    /// Ask whether the instance of a NodeClaim still exists.
-    Check(String),
-}
-
-impl Job {
-    /// Which controller asks the cloud, as Karpenter calls it.
-    pub(crate) const fn controller(&self) -> &'static str {
-        match self {
-            Self::Claim(_) | Self::Check(_) => "nodeclaim.lifecycle",
-            Self::Garbage | Self::Collect(_) => "nodeclaim.garbagecollection",
-            Self::Interrupted => "interruption",
-            Self::Offers(_) => "instancetype",
-            Self::ClassStatus(_) => "nodeclass",
-            _ => "berth",
-        }
-    }
-}
 
 /// What happened.
 #[derive(Debug)]
@@ -253,8 +181,8 @@ pub(crate) struct Core {
     awaited: Awaited,
     /// Where pods of nodes that make way come next.
     places: Places,
-    /// Pods that are made in place of those that were told to leave.
-    remade: Remade,
+    /// Pods that come before others of their priority.
+    first: First,
     /// Pods that could not be bound, by uid: how often, and until when they are left alone.
     unbindable: BTreeMap<String, (u32, Timestamp)>,
     /// By name of the NodePool.
@@ -358,7 +286,7 @@ impl Core {
             planned: AllPlanned::new(),
             awaited: Awaited::default(),
             places: Places::default(),
-            remade: Remade::default(),
+            first: First::default(),
             unbindable: BTreeMap::new(),
             uncreatable: BTreeMap::new(),
             expected_nodes: ExpectedNodes::new(),
@@ -532,7 +460,7 @@ impl Core {
                     self.forget_eviction(&name);
                     self.forget_awaited(&name);
                     self.follow_places(&name, now);
-                    self.follow_remade(&name, now);
+                    self.follow_first(&name, now);
                 }
                 Concerns::Pool(name) => self.pool_changed(&name, now),
                 Concerns::Overlays => self.look_at_overlays(),

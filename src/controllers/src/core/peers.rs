@@ -6,8 +6,11 @@ use std::collections::BTreeMap;
 
 use berth_api::{Reservation, ReservationPhase};
 use berth_cloudprovider::InstanceTypes;
+use berth_convert::requests_and_limits;
+use berth_decisions::quantities;
+use berth_model::Cluster;
 use berth_quantity::Quantity;
-use k8s_openapi::api::core::v1::{Container, PodSpec};
+use k8s_openapi::api::core::v1::PodSpec;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Written;
 
 use super::Core;
@@ -53,19 +56,22 @@ impl Core {
             }
             labels.insert(name, of_node);
         }
+        let (mut names, mut known) = (Cluster::new(), BTreeMap::new());
         for pod in self.state.pods().filter(|pod| !pod.has_ended()) {
             let Some((of_node, spec)) = pod.node().and_then(|node| labels.get(node)).zip(pod.spec()) else { continue };
             let is_daemon = pod.controller().is_some_and(|owner| owner.kind == "DaemonSet");
-            let add = |sums: &mut Sums, amounts: &BTreeMap<&str, f64>| {
+            let add = |sums: &mut Sums, amounts: &BTreeMap<String, f64>| {
                 for (resource, amount) in amounts {
                     *sums.entry(of_resource(of_node, resource)).or_default() += amount;
                 }
             };
-            let own = total(spec, limits_of, false);
-            add(&mut limits, &own);
+            // Pods of one workload share theirs.
+            let asked = || requests_and_limits_of(spec, &mut names);
+            let [own_requests, own_limits] = known.entry(std::ptr::from_ref(spec)).or_insert_with(asked);
+            add(&mut limits, own_limits);
             if is_daemon {
-                add(&mut daemon_limits, &own);
-                add(&mut daemon_requests, &total(spec, requests_of, true));
+                add(&mut daemon_limits, own_limits);
+                add(&mut daemon_requests, own_requests);
             }
         }
         vec![
@@ -226,48 +232,14 @@ fn amount(written: &Written) -> f64 {
     written.0.parse::<Quantity>().map_or(0.0, number)
 }
 
-type Amounts = BTreeMap<String, Written>;
-
-fn requests_of(container: &Container) -> Option<&Amounts> {
-    container.resources.as_ref()?.requests.as_ref()
-}
-
-fn limits_of(container: &Container) -> Option<&Amounts> {
-    container.resources.as_ref()?.limits.as_ref()
-}
-
-/// What a pod's containers ask for together: those that run side by side, or the init container that asks for most beside the
-/// sidecars before it, whichever is more; and the overhead of its runtime.
-fn total(spec: &PodSpec, of: fn(&Container) -> Option<&Amounts>, adds_overhead: bool) -> BTreeMap<&str, f64> {
-    fn add<'a>(to: &mut BTreeMap<&'a str, f64>, amounts: Option<&'a Amounts>) {
-        for (resource, written) in amounts.into_iter().flatten() {
-            *to.entry(resource).or_default() += amount(written);
-        }
-    }
-    let (mut beside, mut peak) = (BTreeMap::new(), BTreeMap::<&str, f64>::new());
-    for container in spec.init_containers.iter().flatten() {
-        let mut now = beside.clone();
-        add(&mut now, of(container));
-        for (resource, amount) in &now {
-            let known = peak.entry(resource).or_default();
-            *known = known.max(*amount);
-        }
-        if container.restart_policy.as_deref() == Some("Always") {
-            beside = now;
-        }
-    }
-    spec.containers.iter().for_each(|container| add(&mut beside, of(container)));
-    for (resource, most) in peak {
-        let known = beside.entry(resource).or_default();
-        *known = known.max(most);
-    }
-    for (resource, written) in spec.overhead.iter().flatten() {
-        // A limit is more by it only where there is one.
-        if adds_overhead || beside.contains_key(&**resource) {
-            *beside.entry(resource).or_default() += amount(written);
-        }
-    }
-    beside
+/// What a pod requests and what it is limited to, by resource.
+fn requests_and_limits_of(spec: &PodSpec, names: &mut Cluster) -> [BTreeMap<String, f64>; 2] {
+    // The API server takes no amounts that are none.
+    let both = requests_and_limits(spec, names).unwrap_or_default();
+    both.map(|amounts| {
+        let amounts = quantities(names, &amounts).into_iter().filter(|(_, amount)| !amount.is_zero());
+        amounts.map(|(resource, amount)| (resource.to_owned(), number(amount))).collect()
+    })
 }
 
 #[cfg(test)]
@@ -351,9 +323,14 @@ mod tests {
             (json!([sidecar, cpu("i", "1")]), 2.75),
             (json!([sidecar, cpu("i", "3")]), 4.25),
         ] {
-            assert_eq!(total(&spec(init.clone()), requests_of, true), BTreeMap::from([("cpu", expected)]), "{init}");
+            let [requests, limits] = requests_and_limits_of(&spec(init.clone()), &mut Cluster::new());
+            assert_eq!((requests, limits), (BTreeMap::from([("cpu".to_owned(), expected)]), BTreeMap::new()), "{init}");
         }
-        assert_eq!(total(&spec(json!([])), limits_of, false), BTreeMap::new());
+        // What is asked for by the pod itself counts in place of what its containers ask for.
+        let mut own = spec(json!([]));
+        own.resources = serde_json::from_value(json!({"requests": {"cpu": "2"}, "limits": {"cpu": "4"}})).unwrap();
+        let [requests, limits] = requests_and_limits_of(&own, &mut Cluster::new());
+        assert_eq!((requests["cpu"], limits["cpu"]), (2.25, 4.25));
     }
 
     #[test]

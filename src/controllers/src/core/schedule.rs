@@ -53,7 +53,7 @@ impl Core {
             scheduler_names: self.options.scheduler_names.clone(),
             expected: self.expected_pods(now),
             drawers: self.expected_drawers(now),
-            remade: self.remade_pods(),
+            come_first: self.first_pods(),
             spares_others: false,
         };
         let cause = if launches { self.launching_cause.take() } else { self.binding_cause.take() };

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::claim::Manner;
 use crate::kind::Kind;
+use crate::kind::NamedObject;
 use crate::observed::{Object, WATCHED};
 use crate::view::n_visits;
 use crate::write::{Answered, Op};

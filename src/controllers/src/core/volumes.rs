@@ -80,6 +80,10 @@ impl Core {
         self.expected_nodes.entry(node.key.name.to_string()).or_default().push(object.clone());
         // Who finds no volume there holds no room.
         if is_enough {
+            let pod = pod_name(&object);
+            if let Some(uid) = &object.uid {
+                self.first.put_first(&pod, uid);
+            }
             self.nominate(&Nomination { object, node, after_evictions: false, waits_for: None }, now);
         }
         self.queue.add_at(Job::Schedule, after(now, LOOK));
@@ -264,6 +268,7 @@ mod tests {
         }
         let told = |core: &Core| written(core).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
         assert_eq!(told(&core), ["there"], "kept for the first; nothing is made for either");
+        assert_eq!(core.first_pods().iter().map(|name| &**name).collect::<Vec<_>>(), ["default/first"]);
         let kept = json!({"metadata": {"name": "there", "uid": "there", "resourceVersion": "10"},
             "spec": {"capacity": {"storage": "2Gi"}, "storageClassName": "local",
                 "claimRef": {"namespace": "default", "name": "first-local", "uid": "first-local"}},

@@ -75,6 +75,11 @@ impl Free {
         self.by_place.is_empty() && self.anywhere.is_empty()
     }
 
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.by_place.values().map(Vec::len).sum::<usize>() + self.anywhere.len()
+    }
+
     /// Where the volumes are, each term once; `None` where one of them is anywhere.
     fn places(&self) -> Option<Vec<Requirements>> {
         if !self.anywhere.is_empty() {

@@ -42,6 +42,18 @@ struct Asked {
     is_local: bool,
 }
 
+impl Asked {
+    /// Whether its volumes are counted by node.
+    fn is_pooled(&self) -> bool {
+        self.is_scarce && self.is_local
+    }
+
+    /// Whether its volumes are shared out beforehand.
+    fn is_shared_out(&self) -> bool {
+        self.is_scarce && !self.is_local
+    }
+}
+
 /// What becomes of a pod's spec.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Change {

@@ -14,19 +14,19 @@ const MOST_NESTED: usize = 64;
 /// those of all who could take its volumes, too: where questions are for sizes, each finds a volume exactly if no pool is
 /// overdrawn.
 pub(super) fn keep_in_pools(asked: &[Asked], pods: &[Pod], changes: &mut [Change], cluster: &mut Cluster) {
-    let is_pooled = |asked: &Asked| asked.is_scarce && asked.is_local;
     let all: Vec<BTreeSet<Sym>> = asked
         .iter()
         .map(|asked| {
-            let volumes = asked.free.by_place.values().flatten().filter(|_| is_pooled(asked));
+            let volumes = asked.free.by_place.values().flatten().filter(|_| asked.is_pooled());
             volumes.copied().collect()
         })
         .collect();
-    let n_nested = asked.iter().filter(|asked| is_pooled(asked)).count();
+    let n_nested = asked.iter().filter(|asked| asked.is_pooled()).count();
     let mut names: Vec<Option<Sym>> = Vec::with_capacity(asked.len());
     for (at, asked) in asked.iter().enumerate() {
         let class = cluster.symbols.text(asked.class).to_owned();
-        names.push(is_pooled(asked).then(|| cluster.symbols.intern(&format!("volumes of class {class:?}, pool {at}"))));
+        names
+            .push(asked.is_pooled().then(|| cluster.symbols.intern(&format!("volumes of class {class:?}, pool {at}"))));
     }
     let pools_of = |at: usize| -> Vec<Sym> {
         let (Some(own), Some(volumes)) = (names.get(at).copied().flatten(), all.get(at)) else { return Vec::new() };

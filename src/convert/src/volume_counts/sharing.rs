@@ -26,16 +26,20 @@ pub(super) struct Sharing<'a> {
     begun: FxHashMap<(usize, Option<usize>), usize>,
 }
 
-/// What a pod is offered.
-#[derive(Clone, Default)]
-struct Offer {
-    /// A place, or anywhere, with the volumes that it has there.
-    places: Vec<(Option<usize>, Vec<Sym>)>,
+/// A pod whose volumes are shared out.
+struct Sharer {
+    /// Its index among all pods.
+    pod: usize,
+    spec: SpecId,
+    /// The questions of its claims, those with the fewest volumes first.
+    wants: Vec<usize>,
+    /// Where it is offered volumes; `None`: anywhere.
+    places: Vec<Option<usize>>,
 }
 
 impl<'a> Sharing<'a> {
     pub(super) fn new(asked: &'a [Asked], cluster: &'a Cluster) -> Self {
-        let shared = asked.iter().filter(|asked| asked.is_scarce && !asked.is_local);
+        let shared = asked.iter().filter(|asked| asked.is_shared_out());
         let places: BTreeSet<&[Requirements]> =
             shared.flat_map(|asked| asked.free.by_place.keys().map(Vec::as_slice)).collect();
         let (holders, known, begun) = Default::default();
@@ -45,74 +49,65 @@ impl<'a> Sharing<'a> {
     /// Offers each pod a place of its own, those of high priority and those who have few to choose from first, and then further
     /// ones as long as there are volumes.
     pub(super) fn share_out(mut self, pods: &[Pod], changes: &mut [Change]) -> Vec<Vec<Requirements>> {
-        let wants: Vec<Vec<usize>> = pods.iter().map(|pod| self.shared_wants(pod)).collect();
-        let mut order: Vec<usize> =
-            (0..pods.len()).filter(|at| wants.get(*at).is_some_and(|wants| !wants.is_empty())).collect();
-        order.sort_by_cached_key(|at| {
-            let fewest = wants.get(*at).into_iter().flatten().map(|question| self.n_volumes(*question)).min();
-            (pods.get(*at).map(|pod| std::cmp::Reverse(pod.priority)), fewest)
-        });
-        let mut offers: Vec<Offer> = vec![Offer::default(); pods.len()];
-        let mut hopeless: FxHashSet<(SpecId, &[usize])> = FxHashSet::default();
+        let mut sharers = self.sharers(pods);
+        let mut hopeless: FxHashSet<(SpecId, Vec<usize>)> = FxHashSet::default();
         let mut next = 0;
-        for &at in &order {
-            let (Some(pod), Some(wants)) = (pods.get(at), wants.get(at)) else { continue };
-            if hopeless.contains(&(pod.spec, wants.as_slice())) {
-                continue;
-            }
-            let is_offered = self.offer((at, pod), wants, &mut offers, &mut next)
-                || self.offer_after_another_moved((at, pod), wants, (pods, &mut offers));
-            if !is_offered {
-                hopeless.insert((pod.spec, wants));
+        for at in 0..sharers.len() {
+            let Some(sharer) = sharers.get_mut(at) else { continue };
+            let alike = (sharer.spec, sharer.wants.clone());
+            if !hopeless.contains(&alike)
+                && !self.offer(at, sharer, &mut next)
+                && !self.offer_after_another_moved(at, &mut sharers)
+            {
+                hopeless.insert(alike);
             }
         }
         for _ in 0..MOST_ROUNDS {
             let mut is_done = true;
-            for &at in &order {
-                let (Some(pod), Some(wants), Some(offer)) = (pods.get(at), wants.get(at), offers.get(at)) else {
-                    continue;
-                };
-                let is_open = offer.places.iter().all(|(place, _)| place.is_some()) && !offer.places.is_empty();
-                is_done &= !(is_open && self.offer((at, pod), wants, &mut offers, &mut next));
+            for (at, sharer) in sharers.iter_mut().enumerate() {
+                let is_open = !sharer.places.is_empty() && sharer.places.iter().all(Option::is_some);
+                is_done &= !(is_open && self.offer(at, sharer, &mut next));
             }
             if is_done {
                 break;
             }
         }
-        for at in order {
-            let (Some(offer), Some(change)) = (offers.get(at), changes.get_mut(at)) else { continue };
-            let places: Option<Vec<usize>> = offer.places.iter().map(|(place, _)| *place).collect();
-            change.places = places.map(|mut places| {
-                places.sort_unstable();
-                places
-            });
+        for sharer in sharers {
+            let places: Option<Vec<usize>> = sharer.places.into_iter().collect();
+            let sorted = places.map(|places| places.into_iter().collect::<BTreeSet<_>>().into_iter().collect());
+            changes.get_mut(sharer.pod).into_iter().for_each(|change| change.places.clone_from(&sorted));
         }
         self.places.into_iter().map(<[Requirements]>::to_vec).collect()
     }
 
-    /// The questions of a pod's claims whose volumes are shared out, those with the fewest volumes first.
-    fn shared_wants(&self, pod: &Pod) -> Vec<usize> {
-        let is_shared = |at: &usize| self.asked.get(*at).is_some_and(|asked| asked.is_scarce && !asked.is_local);
-        let mut wants: Vec<usize> = pod.wants.iter().copied().filter(is_shared).collect();
-        wants.sort_by_key(|at| (self.n_volumes(*at), *at));
-        wants
-    }
-
-    fn n_volumes(&self, question: usize) -> usize {
-        let free = self.asked.get(question).map(|asked| &asked.free);
-        free.map_or(0, |free| free.by_place.values().map(Vec::len).sum::<usize>() + free.anywhere.len())
+    /// The pods whose volumes are shared out, in the order in which they choose.
+    fn sharers(&self, pods: &[Pod]) -> Vec<Sharer> {
+        let is_shared = |at: &usize| self.asked.get(*at).is_some_and(Asked::is_shared_out);
+        let n_volumes = |at: usize| self.asked.get(at).map_or(0, |asked| asked.free.len());
+        let mut sharers: Vec<Sharer> = Vec::new();
+        for (at, pod) in pods.iter().enumerate() {
+            let mut wants: Vec<usize> = pod.wants.iter().copied().filter(is_shared).collect();
+            wants.sort_by_key(|at| (n_volumes(*at), *at));
+            if !wants.is_empty() {
+                sharers.push(Sharer { pod: at, spec: pod.spec, wants, places: Vec::new() });
+            }
+        }
+        sharers.sort_by_cached_key(|sharer| {
+            let fewest = sharer.wants.first().map(|at| n_volumes(*at));
+            (pods.get(sharer.pod).map(|pod| std::cmp::Reverse(pod.priority)), fewest)
+        });
+        sharers
     }
 
     /// Offers a pod one place more, the next in turn that has volumes for all its claims.
-    fn offer(&mut self, (at, pod): (usize, &Pod), wants: &[usize], offers: &mut [Offer], next: &mut usize) -> bool {
-        let Some(offer) = offers.get_mut(at) else { return false };
+    fn offer(&mut self, at: usize, sharer: &mut Sharer, next: &mut usize) -> bool {
         let n_places = self.places.len();
         for place in (*next..n_places).chain(0..(*next).min(n_places)).map(Some).chain([None]) {
-            if offer.places.iter().any(|(known, _)| *known == place) || !self.may_be_at(pod.spec, place) {
+            if sharer.places.contains(&place) || !self.may_be_at(sharer.spec, place) {
                 continue;
             }
-            if let Some(volumes) = self.take(at, wants, place) {
-                offer.places.push((place, volumes));
+            if self.take(at, &sharer.wants, place) {
+                sharer.places.push(place);
                 *next = place.map_or(*next, |place| place + 1);
                 return true;
             }
@@ -121,29 +116,20 @@ impl<'a> Sharing<'a> {
     }
 
     /// Offers a pod the volume of another that finds one elsewhere.
-    fn offer_after_another_moved(
-        &mut self,
-        (at, pod): (usize, &Pod),
-        wants: &[usize],
-        (pods, offers): (&[Pod], &mut [Offer]),
-    ) -> bool {
-        let &[question] = wants else { return false };
+    fn offer_after_another_moved(&mut self, at: usize, sharers: &mut [Sharer]) -> bool {
+        let Some(Sharer { spec, wants, .. }) = sharers.get(at) else { return false };
+        let (spec, &[question]) = (*spec, wants.as_slice()) else { return false };
         let Some(free) = self.asked.get(question).map(|asked| Arc::clone(&asked.free)) else { return false };
-        let places: Vec<Option<usize>> = (0..self.places.len()).map(Some).chain([None]).collect();
-        for place in places.iter().copied().filter(|place| self.may_be_at(pod.spec, *place)).collect::<Vec<_>>() {
-            for &volume in self.listed(&free, place) {
-                let Some(&holder) = self.holders.get(&volume) else { continue };
-                let (Some(other), Some(offer)) = (pods.get(holder), offers.get(holder)) else { continue };
-                let others = self.shared_wants(other);
-                let [(held_at, _)] = offer.places.as_slice() else { continue };
-                let (held_at, is_one) = (*held_at, others.len() == 1);
-                let elsewhere = places.iter().copied().filter(|place| is_one && *place != held_at);
-                let elsewhere: Vec<_> = elsewhere.filter(|place| self.may_be_at(other.spec, *place)).collect();
-                let moved = elsewhere.into_iter().find_map(|to| Some((to, self.take(holder, &others, to)?)));
-                if let Some(moved) = moved {
-                    offers.get_mut(holder).into_iter().for_each(|offer| offer.places = vec![moved.clone()]);
-                    self.holders.insert(volume, at);
-                    offers.get_mut(at).into_iter().for_each(|offer| offer.places = vec![(place, vec![volume])]);
+        for place in (0..self.places.len()).map(Some).chain([None]) {
+            if !self.may_be_at(spec, place) {
+                continue;
+            }
+            for volume in listed(&self.places, &free, place) {
+                let Some(holder) = self.holders.get(volume).copied() else { continue };
+                let Some(other) = sharers.get_mut(holder).filter(|other| other.wants.len() == 1) else { continue };
+                if self.move_elsewhere(holder, other) {
+                    self.holders.insert(*volume, at);
+                    sharers.get_mut(at).into_iter().for_each(|sharer| sharer.places = vec![place]);
                     return true;
                 }
             }
@@ -151,35 +137,43 @@ impl<'a> Sharing<'a> {
         false
     }
 
+    /// Offers a pod with one volume one at another place instead.
+    fn move_elsewhere(&mut self, holder: usize, other: &mut Sharer) -> bool {
+        let to = (0..self.places.len()).map(Some).chain([None]).find(|to| {
+            !other.places.contains(to) && self.may_be_at(other.spec, *to) && self.take(holder, &other.wants, *to)
+        });
+        if let Some(to) = to {
+            other.places = vec![to];
+        }
+        to.is_some()
+    }
+
     /// Takes a volume for each of these at a place, if it has them; what is anywhere is there, too.
-    fn take(&mut self, pod: usize, wants: &[usize], place: Option<usize>) -> Option<Vec<Sym>> {
+    fn take(&mut self, sharer: usize, wants: &[usize], place: Option<usize>) -> bool {
         let mut taken: Vec<Sym> = Vec::with_capacity(wants.len());
         for &question in wants {
-            let free = self.asked.get(question).map(|asked| Arc::clone(&asked.free))?;
-            let lists = [Some(place), place.map(|_| None)].into_iter().flatten();
-            let found = lists.into_iter().find_map(|place| {
-                let begun = self.begun.entry((question, place)).or_default();
-                let list = listed(&self.places, &free, place);
-                while list.get(*begun).is_some_and(|volume| self.holders.contains_key(volume)) {
-                    *begun += 1;
-                }
-                list.get(*begun).copied()
+            let found = self.asked.get(question).and_then(|asked| {
+                let lists = [Some(place), place.map(|_| None)].into_iter().flatten();
+                lists.into_iter().find_map(|place| {
+                    let begun = self.begun.entry((question, place)).or_default();
+                    let list = listed(&self.places, &asked.free, place);
+                    while list.get(*begun).is_some_and(|volume| self.holders.contains_key(volume)) {
+                        *begun += 1;
+                    }
+                    list.get(*begun).copied()
+                })
             });
             let Some(volume) = found else {
                 for volume in taken {
                     self.holders.remove(&volume);
                     self.begun.clear();
                 }
-                return None;
+                return false;
             };
-            self.holders.insert(volume, pod);
+            self.holders.insert(volume, sharer);
             taken.push(volume);
         }
-        Some(taken)
-    }
-
-    fn listed<'f>(&self, free: &'f Free, place: Option<usize>) -> &'f [Sym] {
-        listed(&self.places, free, place)
+        true
     }
 
     /// Whether pods of a spec may be at a place as far as node selectors, affinity and their other volumes tell.

@@ -65,7 +65,7 @@ fn a_remade_pod_comes_before_an_older_one_of_its_priority_alone() {
             mk_pod("urgent", "1", more("urgent", 1)),
         ]);
         let remade = remade.iter().map(|name| format!("default/{name}").into()).collect();
-        let options = Options { launches, remade: Arc::new(remade), ..Options::default() };
+        let options = Options { launches, come_first: Arc::new(remade), ..Options::default() };
         let names = |bindings: &[Binding]| -> Vec<String> {
             bindings.iter().map(|binding| binding.object.key.name.to_string()).collect()
         };

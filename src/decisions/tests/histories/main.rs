@@ -28,7 +28,7 @@ pub(crate) fn options() -> Options {
     let solve = SolveOptions { effort: berth_decisions::Effort::Low, ..SolveOptions::default() };
     // Some were made in place of others.
     let remade: BTreeSet<Box<str>> = ["a/p1", "a/p4", "b/p7", "b/p10"].map(Box::from).into();
-    Options { launches: true, solve, remade: Arc::new(remade), ..Options::default() }
+    Options { launches: true, solve, come_first: Arc::new(remade), ..Options::default() }
 }
 
 fn binding() -> Options {

@@ -102,8 +102,9 @@ pub(super) fn placed_by_row(tables: &Tables<'_>, ledger: &Ledger, first: &First)
     for (row, bound) in bound_by_row(tables, ledger) {
         let names = Names::new(tables.cluster, &[row]).with_first(first.names_of(row));
         for (name, bound) in names.zip(bound) {
-            let Binding { node, draws_from, assigned, waits_for_room, nth, .. } = bound;
-            placements.push(Placement { name, kind: MemberKind::Pod, node, draws_from, assigned, waits_for_room, nth });
+            let Binding { node, spec, draws_from, assigned, waits_for_room, nth } = bound;
+            let (kind, spec) = (MemberKind::Pod, Some(spec));
+            placements.push(Placement { name, kind, spec, node, draws_from, assigned, waits_for_room, nth });
         }
     }
     placements
@@ -164,6 +165,7 @@ impl Bindings {
             placements.push(Placement {
                 name: name.into(),
                 kind: MemberKind::Reservation,
+                spec: None,
                 node,
                 draws_from: None,
                 assigned,
@@ -182,8 +184,17 @@ impl Bindings {
                 let Binding { node, spec, draws_from, assigned, waits_for_room, nth } = bound;
                 let name = member.full_name(cluster);
                 let own = (!assigned.is_empty()).then(|| Box::new(assigned.clone()));
-                let kind = MemberKind::Pod;
-                placements.push(Placement { name, kind, node, draws_from, assigned, waits_for_room, nth });
+                let (kind, of_pod) = (MemberKind::Pod, Some(spec));
+                placements.push(Placement {
+                    name,
+                    kind,
+                    spec: of_pod,
+                    node,
+                    draws_from,
+                    assigned,
+                    waits_for_room,
+                    nth,
+                });
                 if let Some(node) = cluster.nodes.get_mut(node) {
                     node.pods.push(BoundPod {
                         namespace: member.namespace,

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use berth_model::{Assigned, ClassId, Cluster, MemberKind, MemberRun, NodeState, ReservationId, RowId, Universe};
+use berth_model::{
+    Assigned, ClassId, Cluster, MemberKind, MemberRun, NodeState, ReservationId, RowId, SpecId, Universe,
+};
 use rustc_hash::FxHashMap;
 
 use super::ledger::{Ledger, Placed};
@@ -16,6 +18,8 @@ pub struct Placement {
     pub name: Box<str>,
     /// Which of them it is.
     pub kind: MemberKind,
+    /// What a pod asks for.
+    pub spec: Option<SpecId>,
     /// The node, by index.
     pub node: usize,
     /// The Reservation that a pod draws from, by index into [`Cluster::reservations`].
@@ -83,6 +87,7 @@ pub(super) fn placements(tables: &Tables<'_>, ledger: &Ledger) -> Vec<Placement>
             placements.push(Placement {
                 name: tables.cluster.symbols.text(known.name).into(),
                 kind: MemberKind::Reservation,
+                spec: None,
                 node,
                 draws_from: None,
                 assigned: units_of(tables.universe, state, id),
@@ -99,9 +104,11 @@ pub(super) fn placements(tables: &Tables<'_>, ledger: &Ledger) -> Vec<Placement>
                 Names::new(tables.cluster, rows)
             });
             let pods = names.take(count as usize).zip(came(state, class));
+            let spec = tables.universe.class(class).map(|class| class.spec);
             placements.extend(pods.map(|(name, (draws_from, assigned))| Placement {
                 name,
                 kind: MemberKind::Pod,
+                spec,
                 node,
                 draws_from,
                 assigned,

@@ -304,9 +304,7 @@ impl Reading<'_> {
                 objects::read(&place, &value, &mut self.skipped).map_err(|error| format!("apply: {error}"))?;
             Action::Apply(Arc::new(objects))
         } else if let Some(patch) = line.patch {
-            if !self.kinds.contains(&(patch.api_version.as_str(), patch.kind.as_str())) {
-                // It was not made either.
-                self.skipped.insert(patch.kind);
+            if !self.is_made(&patch.api_version, &patch.kind) {
                 return Ok(());
             }
             Action::Patch {
@@ -318,9 +316,7 @@ impl Reading<'_> {
                 fields: Arc::new(patch.fields.into()),
             }
         } else if let Some(delete) = line.delete {
-            if !self.kinds.contains(&(delete.api_version.as_str(), delete.kind.as_str())) {
-                // It was not made either.
-                self.skipped.insert(delete.kind);
+            if !self.is_made(&delete.api_version, &delete.kind) {
                 return Ok(());
             }
             Action::Delete {
@@ -359,6 +355,15 @@ impl Reading<'_> {
         }
         self.steps.push(Step { at, origin: Origin::Trace(self.file, number), action });
         Ok(())
+    }
+
+    /// Whether objects of a kind are made at all; those that are not are told once.
+    fn is_made(&mut self, api_version: &str, kind: &str) -> bool {
+        let is_made = self.kinds.contains(&(api_version, kind));
+        if !is_made {
+            self.skipped.insert(kind.to_owned());
+        }
+        is_made
     }
 
     fn create(&self, create: &str, name: Option<String>, runs_for: Option<f64>) -> Result<Action, String> {

@@ -448,7 +448,7 @@ impl Core {
                 scheduler_names: None,
                 expected: self.expected_pods(now),
                 drawers: self.expected_drawers(now),
-                remade: self.remade_pods(),
+                come_first: self.first_pods(),
                 spares_others: true,
             },
             methods: self.options.consolidation,

@@ -1,4 +1,4 @@
-//! Pods that controllers made in place of others which were told to leave: they come before others of their priority.
+//! Pods that come before others of their priority.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use berth_scheduling::ComeFirst;
 
 use crate::expected::write_name;
 
-/// By row of the cluster: which of its pods are remade. Who is pending is looked through only where there are some.
+/// By row of the cluster: which of its pods have these names. Who is pending is looked through only where there are some.
 pub(crate) fn rows_of(cluster: &Cluster, names: &BTreeSet<Box<str>>) -> ComeFirst {
     let mut rows = ComeFirst::new();
     if names.is_empty() {

@@ -1,8 +1,12 @@
-//! Pods that controllers make in place of those that were told to leave nodes which go. They come first within their priority,
-//! as the room that was looked for before a node went was theirs: otherwise it would go to pods that wait for longer.
+//! Pods that come before others of their priority.
 //!
-//! As many pods of a controller come first as of its pods were told to leave and have left, within a bounded time. A process
-//! that starts anew knows of none: those that wait then queue with all others.
+//! A pod whose volumes are being made or bound for a node cannot go elsewhere any more. If another pod were placed before it, the
+//! spreads and the affinity that let it go there might not hold any more.
+//!
+//! A pod that a controller makes in place of one which was told to leave has the room that was looked for before the node went.
+//! As many pods of a controller come first as of its pods were told to leave and have left, within a bounded time.
+//!
+//! A process that starts anew knows of none: those that wait then queue with all others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,7 +25,7 @@ const WAITED_FOR: Duration = Duration::from_secs(60);
 
 /// Who was told to leave, and who came instead.
 #[derive(Debug, Default)]
-pub(super) struct Remade {
+pub(super) struct First {
     /// Pods that run yet: their uid, and that of their controller.
     told: BTreeMap<PodName, (String, String)>,
     /// By controller: until when another pod is waited for, for each that has left.
@@ -32,9 +36,9 @@ pub(super) struct Remade {
     names: Arc<BTreeSet<Box<str>>>,
 }
 
-// === impl Remade ===
+// === impl First ===
 
-impl Remade {
+impl First {
     /// A pod is told to leave.
     fn tell(&mut self, pod: &PodName, uid: &str, owner: String) {
         self.told.entry(pod.clone()).or_insert_with(|| (uid.to_owned(), owner));
@@ -59,6 +63,11 @@ impl Remade {
         if left.is_empty() {
             self.left.remove(owner);
         }
+        self.put_first(pod, uid);
+    }
+
+    /// A pod comes first until it has a node.
+    pub(super) fn put_first(&mut self, pod: &PodName, uid: &str) {
         self.came.insert(pod.clone(), uid.to_owned());
         Arc::make_mut(&mut self.names).insert(text(pod));
     }
@@ -84,8 +93,8 @@ impl Remade {
 
 impl Core {
     /// Pods, by `namespace/name`, that come first within their priority.
-    pub(super) fn remade_pods(&self) -> Arc<BTreeSet<Box<str>>> {
-        Arc::clone(&self.remade.names)
+    pub(super) fn first_pods(&self) -> Arc<BTreeSet<Box<str>>> {
+        Arc::clone(&self.first.names)
     }
 
     /// A pod is told to leave a node that goes.
@@ -99,34 +108,34 @@ impl Core {
         }
         let owner = self.owner_of(&eviction.pod);
         if !owner.is_empty() {
-            self.remade.tell(&eviction.pod, &eviction.uid, owner);
+            self.first.tell(&eviction.pod, &eviction.uid, owner);
         }
     }
 
     /// A pod changed that may have been told to leave, or come in place of one that was.
-    pub(super) fn follow_remade(&mut self, pod: &PodName, now: Timestamp) {
-        if self.remade.is_empty() {
+    pub(super) fn follow_first(&mut self, pod: &PodName, now: Timestamp) {
+        if self.first.is_empty() {
             return;
         }
-        self.remade.expire(now);
+        self.first.expire(now);
         let known = self.view.pods.get(pod).map(Arc::clone);
-        if let Some((told, _)) = self.remade.told.get(pod) {
+        if let Some((told, _)) = self.first.told.get(pod) {
             let own = known.as_ref().filter(|known| known.uid == *told);
             match own {
-                Some(own) if own.deletion.is_none() && own.is_finished => drop(self.remade.told.remove(pod)),
+                Some(own) if own.deletion.is_none() && own.is_finished => drop(self.first.told.remove(pod)),
                 Some(own) if own.deletion.is_none() => {}
                 own => {
                     let end = own.and_then(|own| own.deletion).unwrap_or(now);
-                    self.remade.leave(pod, after(end.max(now), WAITED_FOR));
+                    self.first.leave(pod, after(end.max(now), WAITED_FOR));
                 }
             }
         }
         match known.filter(|known| known.node.is_none() && known.deletion.is_none() && !known.is_finished) {
             Some(known) => {
                 let owner = self.owner_of(pod);
-                self.remade.come(pod, &known.uid, &owner);
+                self.first.come(pod, &known.uid, &owner);
             }
-            None => self.remade.forget(pod),
+            None => self.first.forget(pod),
         }
     }
 }
@@ -143,36 +152,36 @@ mod tests {
         PodName { namespace: "default".to_owned(), name: name.to_owned() }
     }
 
-    fn first(remade: &Remade) -> Vec<&str> {
-        remade.names.iter().map(|name| &**name).collect()
+    fn first(pods: &First) -> Vec<&str> {
+        pods.names.iter().map(|name| &**name).collect()
     }
 
     #[test]
     fn as_many_pods_of_a_controller_come_first_as_have_left() {
-        let mut remade = Remade::default();
+        let mut pods = First::default();
         for name in ["a", "b", "c"] {
-            remade.tell(&pod(name), name, "web".to_owned());
+            pods.tell(&pod(name), name, "web".to_owned());
         }
-        remade.come(&pod("early"), "early", "web");
-        assert_eq!(first(&remade), [""; 0], "nobody has left yet");
-        remade.leave(&pod("a"), at(60));
-        remade.leave(&pod("a"), at(60));
-        remade.leave(&pod("never"), at(60));
-        remade.come(&pod("other"), "other", "db");
-        remade.come(&pod("d"), "d", "web");
-        remade.come(&pod("d"), "d", "web");
-        remade.come(&pod("e"), "e", "web");
-        assert_eq!(first(&remade), ["default/d"]);
-        remade.leave(&pod("b"), at(70));
-        remade.expire(at(70));
-        remade.come(&pod("f"), "f", "web");
-        assert_eq!(first(&remade), ["default/d"], "its time was over");
-        remade.leave(&pod("c"), at(80));
-        remade.expire(at(79));
-        remade.come(&pod("c"), "c-again", "web");
-        assert_eq!(first(&remade), ["default/c", "default/d"], "one of the same name is another by its uid");
-        remade.forget(&pod("d"));
-        remade.forget(&pod("c"));
-        assert!(remade.is_empty() && remade.names.is_empty());
+        pods.come(&pod("early"), "early", "web");
+        assert_eq!(first(&pods), [""; 0], "nobody has left yet");
+        pods.leave(&pod("a"), at(60));
+        pods.leave(&pod("a"), at(60));
+        pods.leave(&pod("never"), at(60));
+        pods.come(&pod("other"), "other", "db");
+        pods.come(&pod("d"), "d", "web");
+        pods.come(&pod("d"), "d", "web");
+        pods.come(&pod("e"), "e", "web");
+        assert_eq!(first(&pods), ["default/d"]);
+        pods.leave(&pod("b"), at(70));
+        pods.expire(at(70));
+        pods.come(&pod("f"), "f", "web");
+        assert_eq!(first(&pods), ["default/d"], "its time was over");
+        pods.leave(&pod("c"), at(80));
+        pods.expire(at(79));
+        pods.come(&pod("c"), "c-again", "web");
+        assert_eq!(first(&pods), ["default/c", "default/d"], "one of the same name is another by its uid");
+        pods.forget(&pod("d"));
+        pods.forget(&pod("c"));
+        assert!(pods.is_empty() && pods.names.is_empty());
     }
 }
