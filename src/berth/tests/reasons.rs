@@ -272,3 +272,28 @@ fn a_daemon_without_room_is_told_with_its_node_and_the_reason() {
     assert_eq!(json["nodes"][0]["pods"], serde_json::json!(["default/web-n1"]), "{json}");
     assert_eq!(json["nodes"][0]["preempted"].as_array().unwrap().len(), 1, "{json}");
 }
+
+/// The regression: a NodePool whose types are all sold out was told that none met its requirements, with a hint that was wrong.
+#[rstest]
+#[case::none_at_all("false")]
+#[case::a_count_of_none("0")]
+fn what_is_sold_out_is_told_as_such(#[case] available: &str) {
+    let catalogue = format!(
+        "- name: big\n  architecture: amd64\n  operatingSystems: [linux]\n  resources: {{cpu: '4', memory: 16Gi, pods: '20'}}\n  \
+         offerings:\n  - {{Price: 0.4, Available: {available}, Requirements: [{{key: karpenter.sh/capacity-type, operator: In, \
+         values: [on-demand]}}, {{key: topology.kubernetes.io/zone, operator: In, values: [a]}}]}}\n"
+    );
+    let file = std::env::temp_dir().join(format!("berth-sold-out-{available}-{}.yaml", std::process::id()));
+    std::fs::write(&file, catalogue).unwrap();
+    let types = file.to_string_lossy().into_owned();
+    let run = plan(&format!("{POOL}{}", pod("")), &["--instance-types", &types]);
+    let other = plan(&format!("{}{}", POOL.replace("on-demand", "spot"), pod("")), &["--instance-types", &types]);
+    std::fs::remove_file(&file).unwrap();
+    assert!(
+        run.stdout.contains("NodePool small: no instance is left of the types that meet its requirements"),
+        "{}",
+        run.stdout
+    );
+    assert!(!run.stdout.contains("no instance type has"), "{}", run.stdout);
+    assert!(other.stdout.contains("NodePool small: no instance type meets its requirements"), "{}", other.stdout);
+}

@@ -166,7 +166,7 @@ fn considered(world: World<'_>, domains: &mut KnownDomains, ways: &[Prepared<'_>
         return whole(refusal.clone());
     }
     if n_columns == 0 {
-        return whole(reasons::NO_TYPE.to_owned());
+        return whole(reasons::no_columns(table).to_owned());
     }
     if let Some(taint) = reasons::pool_taint(world.tables.cluster, definition, demand) {
         return whole(taint);

@@ -128,7 +128,7 @@ impl World<'_> {
             return vec![(refusal.clone(), n_types)];
         }
         if types.is_empty() {
-            return vec![(reasons::NO_TYPE.to_owned(), 0)];
+            return vec![(reasons::no_columns(table).to_owned(), 0)];
         }
         if let Some(reason) = reasons::pool_taint(self.tables.cluster, definition, &prepared.demand) {
             return vec![(reason, n_types)];

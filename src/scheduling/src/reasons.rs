@@ -1,6 +1,6 @@
 //! Why not: refusals in the field's words, as kube-scheduler's plugins print them.
 
-use berth_model::{Cluster, Constraint, NodePool, ResourceId, Resources, first_untolerated};
+use berth_model::{Cluster, ColumnTable, Constraint, NodePool, ResourceId, Resources, first_untolerated};
 
 use crate::demand::Demand;
 
@@ -23,6 +23,8 @@ pub const VOLUMES_OF_TYPES: &str = "didn't match where Pod's volumes can be";
 pub const MIN_VALUES: &str = "minValues requirement is not met";
 /// Of a NodePool that nothing can be launched from, whoever asks.
 pub const NO_TYPE: &str = "no instance type meets its requirements";
+/// The same where some would, and none can be had now.
+pub const SOLD_OUT: &str = "no instance is left of the types that meet its requirements";
 /// There is neither a node nor a NodePool.
 pub const NO_NODES: &str = "no nodes available to schedule pods";
 /// VolumeBinding.
@@ -112,6 +114,11 @@ pub fn limit(resource: &str) -> String {
 /// A reason as a NodePool's, beside those of nodes.
 pub fn of_pool(pool: &str, reason: &str) -> String {
     format!("NodePool {pool}: {reason}")
+}
+
+/// Why nothing can be launched from a NodePool without columns, whoever asks.
+pub fn no_columns(table: &ColumnTable) -> &'static str {
+    if table.is_sold_out { SOLD_OUT } else { NO_TYPE }
 }
 
 /// The NodePool that a reason is of, and what it says: [`of_pool`] the other way round.

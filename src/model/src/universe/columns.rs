@@ -110,6 +110,8 @@ impl Column {
 pub struct ColumnTable {
     /// The columns.
     pub columns: Vec<Column>,
+    /// Whether there would be columns if not all of them were sold out.
+    pub is_sold_out: bool,
     /// The columns of reserved capacity.
     pub reserved: FixedBitSet,
     /// What the pool asks of labels that no column decides: a node's value is chosen among these.
@@ -120,6 +122,15 @@ pub struct ColumnTable {
     pub daemon_columns: Vec<(u32, FixedBitSet)>,
     values: FxHashMap<Sym, Vec<(Sym, FixedBitSet)>>,
     amounts: Vec<Amounts>,
+}
+
+/// Whether something that cannot be had now meets what a NodePool requires.
+fn is_sold_out(cluster: &Cluster, pool: &NodePool) -> bool {
+    let mut offers = offers::of_class(cluster, pool.node_class, |known| &known.sold_out);
+    let decided = offers::keys(cluster, &offers);
+    let asked: Vec<_> = pool.requirements.iter().filter(|(key, _)| decided.contains(key)).collect();
+    offers::retain_meeting(cluster, &mut offers, &asked);
+    !offers.is_empty()
 }
 
 /// Columns by their room of one resource: `holds[i]` are those with at least `steps[i]`, of which `firsts[i]` is the
@@ -134,7 +145,7 @@ struct Amounts {
 impl ColumnTable {
     /// The table of a NodePool.
     pub fn new(cluster: &Cluster, pool: &NodePool) -> Self {
-        let mut offers = offers::of_class(cluster, pool.node_class);
+        let mut offers = offers::of_class(cluster, pool.node_class, |known| &known.offerings);
         let decided = offers::keys(cluster, &offers);
         let (mut open, mut fixed) = (Requirements::new(), Vec::new());
         for (key, requirement) in pool.requirements.iter().filter(|(key, _)| !decided.contains(key)) {
@@ -144,17 +155,13 @@ impl ColumnTable {
             }
         }
         let asked: Vec<_> = pool.requirements.iter().filter(|(key, _)| decided.contains(key)).collect();
-        offers.retain(|offer| {
-            asked.iter().all(|(key, requirement)| {
-                let value = offer.labels(cluster).find(|(known, _)| known == key).map(|(_, value)| value);
-                value.map_or(requirement.allows_absent(), |value| requirement.has(value, &cluster.symbols))
-            })
-        });
+        offers::retain_meeting(cluster, &mut offers, &asked);
         offers::sort(cluster, &mut offers);
         let n = offers.len();
         let mut table = ColumnTable {
             reserved: FixedBitSet::with_capacity(n),
             columns: offers.iter().map(Column::of).collect(),
+            is_sold_out: offers.is_empty() && is_sold_out(cluster, pool),
             open,
             min_values: pool.requirements.iter().filter_map(|(k, r)| r.min_values().map(|n| (k, n))).collect(),
             daemon_columns: Vec::new(),

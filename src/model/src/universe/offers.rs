@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 
 use rustc_hash::FxHashSet;
 
-use crate::{Cluster, InstanceType, Offering, Sym};
+use crate::{Cluster, InstanceType, Offering, Requirement, Sym};
 
 /// One instance type × offering × operating system.
 #[derive(Clone, Copy)]
@@ -24,14 +24,18 @@ impl<'c> Offer<'c> {
     }
 }
 
-/// All offers of a node class, in the order of the catalogue.
-pub(super) fn of_class(cluster: &Cluster, node_class: Option<Sym>) -> Vec<Offer<'_>> {
+/// All offers of a node class, or all that are sold out, in the order of the catalogue.
+pub(super) fn of_class<'c>(
+    cluster: &'c Cluster,
+    node_class: Option<Sym>,
+    offerings: impl Fn(&'c InstanceType) -> &'c [Offering],
+) -> Vec<Offer<'c>> {
     let mut offers = Vec::new();
     let of_class = cluster.instance_types.iter().enumerate().filter(|(_, known)| known.node_class == node_class);
     for (index, instance_type) in of_class {
         let index = u32::try_from(index).unwrap_or(u32::MAX);
         let systems = &instance_type.operating_systems;
-        for offering in &instance_type.offerings {
+        for offering in offerings(instance_type) {
             let of_system = |os| Offer { index, instance_type, offering, os };
             offers.extend(systems.iter().map(|&os| of_system(Some(os))));
             offers.extend(systems.is_empty().then(|| of_system(None)));
@@ -53,6 +57,16 @@ pub(super) fn keys(cluster: &Cluster, offers: &[Offer<'_>]) -> FxHashSet<Sym> {
         keys.extend(offer.os.map(|_| cluster.well_known.os));
     }
     keys
+}
+
+/// Leaves those that meet requirements, as far as they have a value for a key.
+pub(super) fn retain_meeting(cluster: &Cluster, offers: &mut Vec<Offer<'_>>, asked: &[(Sym, &Requirement)]) {
+    offers.retain(|offer| {
+        asked.iter().all(|(key, requirement)| {
+            let value = offer.labels(cluster).find(|(known, _)| known == key).map(|(_, value)| value);
+            value.map_or(requirement.allows_absent(), |value| requirement.has(value, &cluster.symbols))
+        })
+    });
 }
 
 /// Cheapest first: by price, list price, then names.
