@@ -184,6 +184,32 @@ fn no_zone_gets_more_pods_than_it_has_volumes_for() {
     assert_eq!(plan(8, only), ([0, 7, 0], 1), "what others may use is of no use to them");
 }
 
+/// The regression: places were taken in the order in which the input named them.
+#[test]
+fn volumes_are_shared_out_alike_in_whatever_order_they_are_read() {
+    let there = volumes_in(&[("rack", "r1", 3, "1Gi"), ("rack", "r2", 2, "2Gi"), ("rack", "r3", 4, "1Gi")]);
+    let nodes: String = ["r1", "r2", "r3"]
+        .map(|rack| node(&format!("n-{rack}")).replace("labels: {", &format!("labels: {{rack: {rack}, ")))
+        .concat();
+    let sets = wanting("a", 4, "1Gi", "") + &wanting("b", 2, "2Gi", "") + &wanting("c", 3, "1Gi", "");
+    let all = format!("{nodes}{there}{sets}");
+    let documents: Vec<&str> = all.split("---\n").filter(|document| !document.is_empty()).collect();
+    let plan = |documents: &[&str]| {
+        let manifests = documents.join("---\n");
+        with_input(&["plan", "-f", "-", "-o", "json", "--now", "2026-01-01T00:00:00Z"], &manifests).stdout
+    };
+    let expected = plan(&documents);
+    assert!(expected.contains("\"placed\":9,"), "{expected}");
+    for at in 0..documents.len() {
+        let mut other = documents.clone();
+        other.rotate_left(at);
+        if at % 2 == 1 {
+            other.reverse();
+        }
+        assert_eq!(plan(&other), expected, "{at}");
+    }
+}
+
 /// Volumes of one node are for as many pods as there are of them, though it has room for more.
 #[test]
 fn no_node_gets_more_pods_than_it_has_volumes_for() {

@@ -42,8 +42,11 @@ impl<'a> Sharing<'a> {
         let shared = asked.iter().filter(|asked| asked.is_shared_out());
         let places: BTreeSet<&[Requirements]> =
             shared.flat_map(|asked| asked.free.by_place.keys().map(Vec::as_slice)).collect();
+        // The order of the input decides nothing.
+        let mut places: Vec<&[Requirements]> = places.into_iter().collect();
+        places.sort_by_cached_key(|place| in_words(place, &cluster.symbols));
         let (holders, known, begun) = Default::default();
-        Sharing { asked, cluster, places: places.into_iter().collect(), holders, known, begun }
+        Sharing { asked, cluster, places, holders, known, begun }
     }
 
     /// Offers each pod a place of its own, those of high priority and those who have few to choose from first, and then further
@@ -185,6 +188,25 @@ impl<'a> Sharing<'a> {
             place.iter().any(|term| agrees(spec, term, &cluster.symbols))
         })
     }
+}
+
+/// What a place is called, whatever was read before it.
+fn in_words(place: &[Requirements], symbols: &Symbols) -> Vec<Vec<String>> {
+    let mut terms: Vec<Vec<String>> = Vec::with_capacity(place.len());
+    for term in place {
+        let mut parts: Vec<String> = Vec::new();
+        for (key, asked) in term.iter() {
+            for (operator, bounds, values) in asked.to_operators() {
+                let mut values: Vec<&str> = values.into_iter().map(|value| symbols.text(value)).collect();
+                values.sort_unstable();
+                parts.push(format!("{} {} {bounds:?} {values:?}", symbols.text(key), operator.as_str()));
+            }
+        }
+        parts.sort_unstable();
+        terms.push(parts);
+    }
+    terms.sort_unstable();
+    terms
 }
 
 /// What is free at a place, the smallest first.
