@@ -151,8 +151,8 @@ fn preempting<'c>(cluster: &'c Cluster, universe: &Universe, left: &[(ClassId, u
     left
 }
 
-/// Leaves out who would take room on a node where less important pods may give way to one that comes first in the queue, and
-/// all who come later: that one is to be asked before.
+/// Drops the first placement on a node where pods of lower priority may give way to one that found no place, and whose priority
+/// is higher than that of the pod placed. All that were decided after it are dropped, too: the queue has the other pod first.
 fn leave_room(cluster: &Cluster, preempting: &[&PodSpec], placements: &mut Vec<Placement>) {
     placements.sort_by_key(|placement| placement.nth);
     let gives_way = |placement: &Placement| {
@@ -169,7 +169,7 @@ fn leave_room(cluster: &Cluster, preempting: &[&PodSpec], placements: &mut Vec<P
             spec.requests.fits(&room)
         };
         let mut before = preempting.iter().filter(|spec| spec.priority > priority);
-        // So many are not worth asking one by one.
+        // Of more it is taken for granted.
         before.clone().nth(MOST_ASKED).is_some() || before.any(|spec| fits_instead(spec))
     };
     if let Some(first) = placements.iter().position(gives_way) {
