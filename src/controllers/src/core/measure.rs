@@ -1,5 +1,8 @@
 //! What is counted as it happens.
 
+use std::collections::BTreeSet;
+use std::time::Duration;
+
 use berth_api::NodeClaim;
 use berth_state::Touched;
 use jiff::Timestamp;
@@ -13,6 +16,9 @@ use crate::metrics::{Counter, Measured};
 use crate::observed::{Object, Observed};
 use crate::view::{PodName, pool_of};
 use crate::write::{Op, Outcome, Write};
+
+/// For how long after an instance began to end its NodeClaim is remembered that is not known any more.
+const REMEMBERED: Duration = Duration::from_secs(60 * 60);
 
 impl Core {
     /// Counts what a watch tells, before the view knows it.
@@ -67,10 +73,8 @@ impl Core {
             Kind::NodeClaim => {
                 let capacity_type = ("capacity_type", label_of(metadata, berth_api::labels::CAPACITY_TYPE));
                 self.counts.add(Counter::NodeClaimsTerminated, &[capacity_type, pool, zone]);
-                let known = self.view.claims.get(metadata.name.as_deref().unwrap_or_default());
-                let all = known.and_then(|claim| claim.status.as_ref()).map(|status| &status.conditions[..]);
-                let ending = conditions::get(all.unwrap_or_default(), conditions::INSTANCE_TERMINATING);
-                let ending = ending.filter(|known| known.status == "True").map(|known| known.last_transition_time.0);
+                // The answer to a write may have told before that it is gone: then the view knows no conditions any more.
+                let ending = self.ending.remove(metadata.uid.as_deref().unwrap_or_default());
                 let deletion = metadata.deletion_timestamp.as_ref().map(|time| time.0);
                 for (what, since) in [(Measured::ClaimsEnded, deletion), (Measured::InstancesEnded, ending)] {
                     if let Some(since) = since {
@@ -95,6 +99,17 @@ impl Core {
             return;
         }
         self.count_transitions(before, now);
+        let ending = |all: &[Condition]| {
+            let known = conditions::get(all, conditions::INSTANCE_TERMINATING);
+            known.filter(|known| known.status == "True").map(|known| known.last_transition_time.0)
+        };
+        if let (None, Some(since)) = (ending(before), ending(now)) {
+            let there: BTreeSet<&str> =
+                self.view.claims.values().filter_map(|claim| claim.metadata.uid.as_deref()).collect();
+            let is_recent = |known: &Timestamp| elapsed(*known, since) < REMEMBERED;
+            self.ending.retain(|uid, known| there.contains(uid.as_str()) || is_recent(known));
+            self.ending.insert(claim.metadata.uid.clone().unwrap_or_default(), since);
+        }
         if is_drained(now) && !is_drained(before) {
             let pool = ("nodepool", pool_of(&claim.metadata).unwrap_or_default());
             self.counts.add(Counter::NodesDrained, &[pool]);
@@ -245,14 +260,53 @@ fn label_of<'a>(metadata: &'a ObjectMeta, key: &str) -> &'a str {
 
 #[cfg(test)]
 mod tests {
-    use berth_state::{Key, Kind};
+    use berth_state::Key;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+    use serde_json::json;
 
+    use super::super::tests::at_rest;
     use super::*;
+    use crate::claim::on;
+    use crate::core::Input;
+    use crate::metrics::{Counts, Values};
+
+    /// The regression: the answer to a write tells that a NodeClaim is gone before its watch does, and the view knew its
+    /// conditions no more.
+    #[test]
+    fn how_long_an_instance_took_to_end_is_measured_whoever_tells_first_that_its_claim_is_gone() {
+        let mut core = at_rest(2);
+        let began: Timestamp = "2026-01-01T00:01:00Z".parse().unwrap();
+        for name in ["web-0", "web-1"] {
+            let mut claim = NodeClaim::clone(core.view.claims.get(name).unwrap());
+            claim.metadata.resource_version = Some("2".to_owned());
+            claim.metadata.deletion_timestamp = Some(Time(began));
+            let ending = json!({"type": conditions::INSTANCE_TERMINATING, "status": "True", "reason": "InstanceTerminating",
+                "message": "", "lastTransitionTime": began});
+            claim.status.as_mut().unwrap().conditions.push(serde_json::from_value(ending).unwrap());
+            let metadata = claim.metadata.clone();
+            core.handle(Input::Observed(Observed::Applied(Object::from(claim))), began);
+            let write = on(Kind::NodeClaim, &metadata, Op::Delete { grace: None });
+            core.handle(Input::Written(None, Box::new(write), Outcome::NotFound), began);
+            assert!(core.view.claims.get(name).is_none());
+        }
+        let later = "2026-01-01T00:01:07Z".parse().unwrap();
+        for (name, uid) in [("web-0", "c0"), ("web-1", "c1")] {
+            let metadata =
+                ObjectMeta { name: Some(name.to_owned()), uid: Some(uid.to_owned()), ..ObjectMeta::default() };
+            core.handle(Input::Observed(Observed::Deleted(Kind::NodeClaim, Box::new(metadata))), later);
+        }
+        let metrics = core.counts.metrics_with(&Counts::default());
+        let ended = metrics.iter().find(|one| one.name.ends_with("nodeclaims_instance_termination_duration_seconds"));
+        let Some(Values::Histogram(all)) = ended.map(|ended| &ended.values) else { panic!("{ended:?}") };
+        let measured: Vec<(f64, u64)> =
+            all.iter().map(|(_, one)| (one.sum, one.buckets.iter().map(|(_, n)| n).sum())).collect();
+        assert_eq!(measured, [(14.0, 2)]);
+    }
 
     #[test]
     fn a_cause_is_the_first_change_and_how_many_more() {
         let touched = |names: &[&str]| Touched {
-            objects: names.iter().map(|name| Key::new(Kind::Pod, "default", name)).collect(),
+            objects: names.iter().map(|name| Key::new(berth_state::Kind::Pod, "default", name)).collect(),
             ..Touched::default()
         };
         let mut cause = Cause::default();

@@ -248,6 +248,8 @@ pub(crate) struct Core {
     starting: BTreeMap<String, Timestamp>,
     /// Pods without a node, by uid: when a watch told of them first.
     arrived: BTreeMap<String, Timestamp>,
+    /// By uid of a NodeClaim: since when its instance ends.
+    ending: BTreeMap<String, Timestamp>,
     pod_times: PodTimes,
     /// When something was seen first.
     unsynced_since: Option<Timestamp>,
@@ -325,6 +327,7 @@ impl Core {
             n_refused: 0,
             starting: BTreeMap::new(),
             arrived: BTreeMap::new(),
+            ending: BTreeMap::new(),
             pod_times: PodTimes::default(),
             unsynced_since: None,
             own_bindings: BTreeSet::new(),
