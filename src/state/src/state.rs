@@ -225,6 +225,11 @@ impl State {
         self.converted_by(now).live.volume_on(claim, node, taken)
     }
 
+    /// Whether the volume that a claim is bound to, if it is, can be mounted on a node; `None` where that volume is not known.
+    pub fn reaches_volume_of(&mut self, claim: (&str, &str), node: &str, now: Time) -> Option<bool> {
+        self.converted_by(now).live.reaches_volume_of(claim, node)
+    }
+
     /// The nodes that were going away when [`State::cluster`] was asked last, by name: the cluster does not have them.
     pub fn leaving_nodes(&self) -> impl Iterator<Item = &str> {
         self.built.iter().flat_map(|built| built.live.leaving_nodes())

@@ -14,6 +14,8 @@ pub(crate) enum Job {
     Restock,
     /// Bind a pod.
     Bind(PodName),
+    /// See whether a pod has the volumes that it waits for before it is bound.
+    PreBind(PodName),
     /// Give a Reservation a node.
     Hold(String),
     /// Say where a pod will be bound once others have gone.

@@ -28,6 +28,7 @@ mod peers;
 mod places;
 mod pod_times;
 mod pools;
+mod pre_bind;
 mod provision;
 mod recall;
 mod registrations;
@@ -83,6 +84,7 @@ use measure::Cause;
 use nominated::Nominated;
 use places::Places;
 use pod_times::PodTimes;
+use pre_bind::PreBinding;
 use provision::AllPlanned;
 use registrations::Registrations;
 use rejected::Avoided;
@@ -194,6 +196,8 @@ pub(crate) struct Core {
     avoided: Avoided,
     /// By claim: the volume that is being written to be its own, until that is answered.
     kept_volumes: BTreeMap<PodName, String>,
+    /// Pods that have a node and wait for their volumes.
+    pre_binding: PreBinding,
     /// What became of NodeClaims.
     registrations: Registrations,
     slot_time: SlotTime,
@@ -295,6 +299,7 @@ impl Core {
             nominated: Nominated::default(),
             avoided: Avoided::default(),
             kept_volumes: BTreeMap::new(),
+            pre_binding: PreBinding::new(),
             registrations: Registrations::default(),
             slot_time: SlotTime::default(),
             n_named: 0,
@@ -349,6 +354,7 @@ impl Core {
                 self.note_rejection(&observed, now);
                 self.tell_state(&observed, now);
                 self.tell_unreadable(&observed, now);
+                self.look_at_volumes(&observed);
                 let concerned = self.view.observe(observed);
                 self.touch(concerned, now);
             }
@@ -400,6 +406,7 @@ impl Core {
             Job::Provision => self.provision(now),
             Job::Restock => self.restock(now),
             Job::Reread(key) => self.reread(key),
+            Job::PreBind(pod) => self.step_pre_bind(&pod, now),
             Job::Reservation(name) => {
                 if !self.options.only_lifecycle {
                     self.step_reservation(&name, now);
@@ -464,6 +471,7 @@ impl Core {
                     self.forget_awaited(&name);
                     self.follow_places(&name, now);
                     self.follow_first(&name, now);
+                    self.look_at_waiting(name);
                 }
                 Concerns::Pool(name) => self.pool_changed(&name, now),
                 Concerns::Overlays => self.look_at_overlays(),

@@ -23,6 +23,7 @@ use crate::claim::on;
 use crate::clock::after;
 use crate::kind::Kind;
 use crate::notice::Notice;
+use crate::view::PodName;
 use crate::write::{Op, Write};
 
 /// How long a Reservation that is over is kept, as Koordinator's `gcDurationSeconds`.
@@ -231,11 +232,13 @@ impl Core {
                 Some(PreAllocationMode::Cluster) => candidate.priority.is_some(),
                 None => false,
             }));
-            if pod.draws_from.is_none() || pod.draws_from != index {
+            // Who waits for its volumes may go elsewhere yet: one that is for one owner alone would have been used up.
+            let own = PodName { namespace: cluster.symbols.text(pod.namespace).to_owned(), name: pod.name.to_string() };
+            if pod.draws_from.is_none() || pod.draws_from != index || self.pre_binding.contains_key(&own) {
                 continue;
             }
             let requests = cluster.spec(pod.spec).map(|spec| spec.requests.clone()).unwrap_or_default();
-            owners.push((cluster.symbols.text(pod.namespace).to_owned(), pod.name.to_string(), Some(requests)));
+            owners.push((own.namespace, own.name, Some(requests)));
         }
         // A node that goes away is no capacity any more, but until they have stopped its pods draw as before.
         if !is_capacity && !is_node_lost {

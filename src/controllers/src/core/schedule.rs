@@ -83,6 +83,7 @@ impl Core {
     pub(super) fn bind_all(&mut self, decision: &Decision, now: Timestamp) {
         self.note_places(decision, now);
         self.expected_nodes.clear();
+        self.expect_pre_binding();
         for nomination in &decision.nominations {
             if nomination.object.key.kind == berth_state::Kind::Pod && self.is_left_to_another(&nomination.object) {
                 continue;
@@ -99,7 +100,10 @@ impl Core {
         }
         for eviction in &decision.evictions {
             let Some(uid) = eviction.pod.uid.as_deref() else { continue };
-            self.want_eviction(&Eviction { pod: pod_name(&eviction.pod), uid: uid.to_owned(), manner: Manner::Evict });
+            let pod = pod_name(&eviction.pod);
+            if !self.make_way_before_binding(&pod, uid, now) {
+                self.want_eviction(&Eviction { pod, uid: uid.to_owned(), manner: Manner::Evict });
+            }
         }
         for nomination in &decision.nominations {
             if nomination.after_evictions && nomination.object.key.kind == berth_state::Kind::Pod {
@@ -137,24 +141,33 @@ impl Core {
         {
             return self.queue.add_at(Job::Schedule, *until);
         }
-        let uid = uid.to_owned();
         if !self.has_volumes(binding, now) {
             return;
         }
-        let node = binding.node.key.name.clone();
+        let patch = Patch::Bind { node: binding.node.key.name.clone(), annotations: binding.annotations.clone() };
+        let job = Job::Bind(pod);
+        if self.queue.is_running(&job) {
+            return;
+        }
+        let Some(assumed) = self.state.assume(&binding.object, patch) else { return };
+        self.assumed.insert(job, assumed.assumption);
+        self.send_binding(binding, now);
+    }
+
+    /// Sends a binding that the state assumes.
+    pub(super) fn send_binding(&mut self, binding: &Binding, now: Timestamp) {
+        let Some(uid) = binding.object.uid.clone() else { return };
+        let (pod, node) = (pod_name(&binding.object), binding.node.key.name.to_string());
         let body = json!({
             "metadata": {"annotations": binding.annotations},
-            "target": {"apiVersion": "v1", "kind": "Node", "name": &*node},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         });
         let key = NamedObject::namespaced(Kind::Pod, pod.namespace.clone(), pod.name.clone());
-        let write = Write { key, uid: uid.clone(), op: Op::Bind(body) };
-        let patch = Patch::Bind { node: node.clone(), annotations: binding.annotations.clone() };
-        if self.assume_and_write(Job::Bind(pod), &binding.object, patch, write) {
-            self.own_bindings.insert(uid);
-            self.pod_events.insert(node.to_string(), now);
-            // Until the binding shows, nobody takes the node for empty.
-            self.expected_nodes.entry(node.to_string()).or_default().push(binding.object.clone());
-        }
+        self.write(Job::Bind(pod), Write { key, uid: uid.to_string(), op: Op::Bind(body) });
+        self.own_bindings.insert(uid.to_string());
+        self.pod_events.insert(node.clone(), now);
+        // Until the binding shows, nobody takes the node for empty.
+        self.expected_nodes.entry(node).or_default().push(binding.object.clone());
     }
 
     pub(super) fn nominate(&mut self, nomination: &Nomination, now: Timestamp) {
@@ -197,12 +210,17 @@ impl Core {
                     // Somebody else may have bound it.
                     self.own_bindings.remove(&write.uid);
                 }
-                let (failures, _) = self.unbindable.get(&write.uid).copied().unwrap_or((0, now));
-                let delay = RETRY.0.saturating_mul(2_u32.saturating_pow(failures)).min(RETRY.1);
-                self.unbindable.insert(write.uid.clone(), (failures.saturating_add(1), after(now, delay)));
-                self.queue.add_at(Job::Schedule, after(now, delay));
+                self.leave_alone(&write.uid, now);
             }
         }
+    }
+
+    /// A pod could not be bound: it is tried again a while later.
+    pub(super) fn leave_alone(&mut self, uid: &str, now: Timestamp) {
+        let (failures, _) = self.unbindable.get(uid).copied().unwrap_or((0, now));
+        let delay = RETRY.0.saturating_mul(2_u32.saturating_pow(failures)).min(RETRY.1);
+        self.unbindable.insert(uid.to_owned(), (failures.saturating_add(1), after(now, delay)));
+        self.queue.add_at(Job::Schedule, after(now, delay));
     }
 
     /// Tells who stays, and why.
@@ -232,7 +250,7 @@ impl Core {
     }
 
     /// Whether a node is on its way out: pods are not compared with it.
-    fn is_going(&self, node: &Node) -> bool {
+    pub(super) fn is_going(&self, node: &Node) -> bool {
         let mut claims = self.view.claims_of_node(node);
         node.metadata.deletion_timestamp.is_some() || claims.any(|claim| claim.metadata.deletion_timestamp.is_some())
     }
@@ -336,7 +354,7 @@ const BEING_REMOVED: &str = "node(s) are being removed";
 const DISRUPTED: &str = "node(s) had untolerated taint {karpenter.sh/disrupted: }";
 
 /// Whether a command has tainted a node: pods are not compared with it.
-fn is_disrupted(node: &Node) -> bool {
+pub(super) fn is_disrupted(node: &Node) -> bool {
     let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default();
     taints.iter().any(|taint| taint.key == labels::DISRUPTED_TAINT && taint.effect == "NoSchedule")
 }

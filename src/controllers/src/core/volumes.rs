@@ -2,9 +2,8 @@
 //! volume that is bound can be mounted, and nobody else says for which node it is to be made.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
-use berth_decisions::{Binding, Nomination};
+use berth_decisions::Binding;
 use berth_state::VolumeOn;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
@@ -12,26 +11,33 @@ use serde_json::json;
 
 use super::schedule::pod_name;
 use super::{Core, Job};
-use crate::clock::after;
 use crate::kind::{Kind, NamedObject};
 use crate::view::PodName;
 use crate::write::{Op, Outcome, Write};
 
 /// As kube-scheduler says it to provisioners.
-const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
+pub(super) const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 /// As kube-scheduler says it to the volume controller: nobody has reserved the volume by hand.
 const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
-/// How often a pod that waits for its volumes is looked at, whatever is told of them.
-const LOOK: Duration = Duration::from_secs(2);
+
+/// How far the volumes of a pod have come that is to be bound to a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum VolumesOn {
+    /// All are bound: it may be bound itself.
+    Bound,
+    /// These claims wait for theirs, which are being made or bound for that node.
+    Awaited(Vec<String>),
+    /// None of the volumes that there are is left on that node for one of these claims.
+    Missing(Vec<String>),
+}
 
 impl Core {
-    /// Whether all volumes of a pod are bound, so that it may be bound itself. Until then its room is kept.
-    pub(super) fn has_volumes(&mut self, binding: &Binding, now: Timestamp) -> bool {
+    /// Has volumes made and bound for the node that a pod is to be bound to, and says how far they have come.
+    pub(super) fn make_volumes(&mut self, binding: &Binding, now: Timestamp) -> VolumesOn {
         let pod = pod_name(&binding.object);
-        let Some(record) = self.view.pods.get(&pod) else { return true };
-        if record.volume_claims.is_empty() {
-            return true;
-        }
+        let Some(record) = self.view.pods.get(&pod).filter(|record| !record.volume_claims.is_empty()) else {
+            return VolumesOn::Bound;
+        };
         let node = binding.node.key.name.to_string();
         let mut waits_for = Vec::new();
         let mut taken: BTreeSet<String> = self.kept_volumes.values().cloned().collect();
@@ -44,7 +50,7 @@ impl Core {
             if volume.is_some_and(|volume| !volume.is_empty()) {
                 continue;
             }
-            waits_for.push(format!("{name:?}"));
+            waits_for.push(name.clone());
             let id = PodName { namespace: pod.namespace.clone(), name };
             let is_written = self.queue.is_running(&Job::Volume(id.clone()));
             let Some(claim) = claim.filter(|_| !is_written) else {
@@ -62,7 +68,7 @@ impl Core {
             }
         }
         if waits_for.is_empty() {
-            return true;
+            return VolumesOn::Bound;
         }
         // All or none: what is kept for one claim is of no use where the next one finds nothing, and what is made stays where it
         // is, so that provisioners are told the node once all else has its volume there.
@@ -73,21 +79,7 @@ impl Core {
         for (id, claim) in made.into_iter().filter(|_| are_kept) {
             self.select_node(id, &claim, &node);
         }
-        let (object, node) = (binding.object.clone(), binding.node.clone());
-        let message = format!("persistentvolumeclaim {} to be bound on node {}", waits_for.join(", "), node.key.name);
-        self.explain_pod(&object, &format!("waiting for {message}"), now);
-        // It is not empty, and nobody else is planned there.
-        self.expected_nodes.entry(node.key.name.to_string()).or_default().push(object.clone());
-        // Who finds no volume there holds no room.
-        if is_enough {
-            let pod = pod_name(&object);
-            if let Some(uid) = &object.uid {
-                self.first.put_first(&pod, uid);
-            }
-            self.nominate(&Nomination { object, node, after_evictions: false, waits_for: None }, now);
-        }
-        self.queue.add_at(Job::Schedule, after(now, LOOK));
-        false
+        if is_enough { VolumesOn::Awaited(waits_for) } else { VolumesOn::Missing(waits_for) }
     }
 
     fn select_node(&mut self, id: PodName, claim: &PersistentVolumeClaim, node: &str) {
@@ -126,6 +118,7 @@ impl Core {
         self.queue.done(job);
         if let Job::Volume(claim) = job {
             self.kept_volumes.remove(claim);
+            self.look_at_users_of(claim);
         }
         if !matches!(outcome, Outcome::Done(_)) {
             tracing::debug!(?job, outcome = outcome.word(), "the node or the claim of a volume was not written");
@@ -134,7 +127,7 @@ impl Core {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::collections::BTreeMap;
 
     use berth_state::{Key, Kind as Of, ObjectRef};
@@ -151,7 +144,7 @@ mod tests {
         ObjectRef { key: Key::new(kind, namespace, name), uid: Some(name.into()) }
     }
 
-    fn applied<T: serde::de::DeserializeOwned>(core: &mut Core, object: Value)
+    pub(in crate::core) fn applied<T: serde::de::DeserializeOwned>(core: &mut Core, object: Value)
     where
         Object: From<T>,
     {
@@ -159,20 +152,24 @@ mod tests {
         core.handle(Input::Observed(Observed::Applied(Object::from(object))), now());
     }
 
-    fn now() -> Timestamp {
+    pub(in crate::core) fn now() -> Timestamp {
         "2026-01-01T00:00:00Z".parse().unwrap()
     }
 
-    fn user(name: &str, claim: &str) -> Value {
+    pub(in crate::core) fn user(name: &str, claim: &str) -> Value {
         json!({"metadata": {"name": name, "namespace": "default", "uid": name, "resourceVersion": "9"},
             "spec": {"containers": [{"name": "c", "image": "i"}],
                 "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]}})
     }
 
-    fn is_bound(core: &mut Core, pod: &str) -> bool {
+    /// A pod that is to be bound to the node n1.
+    pub(in crate::core) fn to_n1(pod: &str) -> Binding {
         let (object, node) = (reference(Of::Pod, "default", pod), reference(Of::Node, "", "n1"));
-        let binding = Binding { object, node, draws_from: None, annotations: BTreeMap::new(), waits: false };
-        core.has_volumes(&binding, now())
+        Binding { object, node, draws_from: None, annotations: BTreeMap::new(), waits: false }
+    }
+
+    fn is_bound(core: &mut Core, pod: &str) -> bool {
+        core.has_volumes(&to_n1(pod), now())
     }
 
     /// The writes about volumes so far.

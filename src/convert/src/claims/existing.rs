@@ -352,6 +352,14 @@ impl Storage {
         found
     }
 
+    /// Whether the volume that a claim is bound to, if it is, is where these hold; `None` where it is not known.
+    pub(crate) fn reaches_volume_of(&self, claim: (Sym, Sym), holds: impl Fn(&Requirements) -> bool) -> Option<bool> {
+        let Some(name) = self.claims.get(&claim)?.asks.volume else { return Some(true) };
+        let volume = self.volumes.get(&name)?;
+        let is_near = volume.topology.as_ref().is_none_or(|terms| terms.iter().any(&holds));
+        Some(is_near && volume.zones.as_ref().is_none_or(&holds))
+    }
+
     fn find_on(
         &self,
         answers: &mut Answers,

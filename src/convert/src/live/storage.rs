@@ -85,6 +85,15 @@ impl Live {
         storage.volume_on((namespace, name), reaches, |name| taken.contains(symbols.text(name)), symbols)
     }
 
+    /// Whether the volume that a claim is bound to, if it is, can be mounted on a node; `None` where that volume is not known.
+    pub fn reaches_volume_of(&self, (namespace, name): (&str, &str), node: &str) -> Option<bool> {
+        let symbols = &self.cluster.symbols;
+        let Some(node) = self.position_of(node).and_then(|at| self.cluster.nodes.get(at)) else { return Some(false) };
+        let claim = symbols.get(namespace).zip(symbols.get(name))?;
+        let satisfies = |one: &Requirements| node.satisfies(one, symbols, |key| node.labels.get(key));
+        self.rooms.resolver.storage.reaches_volume_of(claim, satisfies)
+    }
+
     /// The pods of claims mean something else now.
     pub(super) fn look_again(&mut self, claims: &[(Sym, Sym)], objects: &impl Objects) -> Patched {
         self.rooms.resolver.forget_specs();
