@@ -189,6 +189,62 @@ async fn a_stateful_set_goes_in_order_and_keeps_its_claims() {
     assert_eq!(world.list("persistentvolumeclaims/default").await.len(), 3);
 }
 
+/// A set `db` of two that run, with a claim each.
+async fn with_claims(policy: &Value) -> World {
+    let world = World::new();
+    world.node("n1", &json!({})).await;
+    let mut set = workload("db", 2, "one");
+    set["spec"]["volumeClaimTemplates"] = json!([{"metadata": {"name": "data"}, "spec": {
+        "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}]);
+    set["spec"]["persistentVolumeClaimRetentionPolicy"] = policy.clone();
+    world.create("statefulsets/default", &set).await;
+    world.live("n1").await;
+    assert_eq!(world.names("persistentvolumeclaims/default").await, ["data-db-0", "data-db-1"]);
+    world
+}
+
+/// The regression: the pod was made anew while its claim was on its way out, and waited for it for good.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_was_deleted_is_made_again_for_its_member() {
+    let world = with_claims(&Value::Null).await;
+    let uid = async || {
+        world.get("persistentvolumeclaims/default/data-db-1").await.map(|claim| claim["metadata"]["uid"].clone())
+    };
+    let before = uid().await;
+    let claim = "persistentvolumeclaims/default/data-db-1";
+    world.patch(claim, &json!({"metadata": {"finalizers": ["example.com/stays"]}})).await;
+    world.delete_with(claim, &json!({})).await;
+    world.delete_with("pods/default/db-1", &json!({"gracePeriodSeconds": 0})).await;
+    world.settle().await;
+    assert_eq!(world.names("pods/default").await, ["db-0"], "the claim of old is there yet");
+    world.patch(claim, &json!({"metadata": {"finalizers": null}})).await;
+    world.settle().await;
+    assert_eq!(world.names("pods/default").await, ["db-0", "db-1"]);
+    assert!(uid().await.is_some_and(|uid| Some(&uid) != before.as_ref()));
+    // So is one that goes while its pod waits.
+    let before = uid().await;
+    world.delete_with(claim, &json!({})).await;
+    world.settle().await;
+    assert!(uid().await.is_some_and(|uid| Some(&uid) != before.as_ref()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn claims_go_with_what_the_retention_policy_says() {
+    let claims = async |world: &World| world.names("persistentvolumeclaims/default").await;
+    for (scaled, deleted) in [("Retain", "Retain"), ("Delete", "Retain"), ("Retain", "Delete"), ("Delete", "Delete")] {
+        let world = with_claims(&json!({"whenScaled": scaled, "whenDeleted": deleted})).await;
+        world.patch("statefulsets/default/db", &json!({"spec": {"replicas": 1}})).await;
+        world.live("n1").await;
+        assert_eq!(world.names("pods/default").await, ["db-0"]);
+        let left = if scaled == "Delete" { vec!["data-db-0"] } else { vec!["data-db-0", "data-db-1"] };
+        assert_eq!(claims(&world).await, left, "{scaled} {deleted}");
+        world.delete_with("statefulsets/default/db", &json!({})).await;
+        world.live("n1").await;
+        let left = if deleted == "Delete" { Vec::new() } else { left };
+        assert_eq!(claims(&world).await, left, "{scaled} {deleted}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn going_back_to_an_old_template_makes_its_revision_the_newest() {
     let world = World::new();

@@ -1,10 +1,11 @@
 //! StatefulSets: pods with ordinals and claims of their own, created and replaced in order.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{StatefulSet, StatefulSetSpec, StatefulSetStatus};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, PersistentVolumeClaimVolumeSource, Pod as WholePod, Volume};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
 use super::adoption::{Claimed, Owner};
 use super::replica_sets::available;
@@ -14,8 +15,8 @@ use crate::core::{Core, controlled_by};
 use crate::events::{Involved, Telling};
 use crate::index::workload_selector;
 use crate::key::NamespacedName;
-use crate::objects::{Pod, View};
-use crate::resource::{CLAIMS, PODS, STATEFUL_SETS};
+use crate::objects::{Phase, Pod, View};
+use crate::resource::{CLAIMS, PODS, Resource, STATEFUL_SETS};
 use crate::work::Work;
 use crate::write::{Effect, Write};
 
@@ -116,8 +117,13 @@ impl Members<'_> {
         let is_available =
             |pod: &Pod| !pod.is_terminating() && pod.available_at(min_ready_seconds).is_some_and(|at| at <= now);
         let at = |ordinal: i32| self.pods.binary_search_by_key(&ordinal, |(own, _)| *own).ok();
+        self.own_claims(core, first..end, writes);
         for ordinal in first..end {
             let pod = at(ordinal).and_then(|position| self.pods.get(position)).map(|(_, pod)| pod);
+            // A claim may have been deleted since its pod was made, which would wait for it for good.
+            if let Some(pod) = pod.filter(|pod| pod.phase() == Phase::Pending && !pod.is_terminating()) {
+                self.make_claims(core, &pod.metadata.name, writes);
+            }
             match pod {
                 None => {
                     self.create(core, if ordinal < kept { current } else { update }, ordinal, writes);
@@ -187,9 +193,76 @@ impl Members<'_> {
         write.telling(telling.or_refused(failed, format!("{verb} Pod in StatefulSet {set} failed error: {{}}")))
     }
 
-    /// Creates a member with its claims.
+    /// The claims of a member: the name of each volume, and of its claim.
+    fn claims_of(&self, member: &str) -> impl Iterator<Item = (String, String)> {
+        let names = self.spec.volume_claim_templates.iter().flatten().map(|one| one.metadata.name.as_deref());
+        names.map(move |name| {
+            let own = name.unwrap_or_default();
+            (own.to_owned(), format!("{own}-{member}"))
+        })
+    }
+
+    /// Creates those claims of a member that are not there.
+    fn make_claims(&self, core: &Core, member: &str, writes: &mut Vec<Write>) {
+        let templates = self.spec.volume_claim_templates.iter().flatten();
+        for (template, (_, name)) in templates.zip(self.claims_of(member)) {
+            let key = self.key.beside(&name);
+            if core.caches.claims.get(&key).is_some() {
+                continue;
+            }
+            let metadata = ObjectMeta {
+                name: Some(name),
+                labels: self.spec.selector.match_labels.clone(),
+                annotations: template.metadata.annotations.clone(),
+                ..ObjectMeta::default()
+            };
+            let claim = PersistentVolumeClaim { metadata, spec: template.spec.clone(), status: None };
+            writes.push(Write::ensure(&CLAIMS, &key, &claim));
+        }
+    }
+
+    /// Has claims go with the set, or with members that are beyond its replicas, as `persistentVolumeClaimRetentionPolicy` says.
+    fn own_claims(&self, core: &Core, wanted: Range<i32>, writes: &mut Vec<Write>) {
+        let policy = self.spec.persistent_volume_claim_retention_policy.as_ref();
+        let goes = |when: Option<&String>| when.is_some_and(|what| what == "Delete");
+        let with_set = goes(policy.and_then(|policy| policy.when_deleted.as_ref()));
+        let with_member = goes(policy.and_then(|policy| policy.when_scaled.as_ref()));
+        let reference = |resource: &Resource, view: View<'_>| OwnerReference {
+            controller: None,
+            block_owner_deletion: None,
+            ..controlled_by(resource, view)
+        };
+        for (ordinal, pod) in &self.pods {
+            let member = pod.view();
+            let owner = match wanted.contains(ordinal) {
+                false if with_member => Some(reference(&PODS, member)),
+                _ if with_set => Some(reference(&STATEFUL_SETS, View::of(&self.set.metadata))),
+                _ => None,
+            };
+            for (_, name) in self.claims_of(member.name) {
+                let Some(claim) = core.caches.claims.get(&self.key.beside(&name)) else { continue };
+                let before = claim.metadata.owner_references.clone().unwrap_or_default();
+                let is_ours = |one: &OwnerReference| {
+                    (one.kind == "StatefulSet" && *one.name == *self.key.name)
+                        || (one.kind == "Pod" && one.name == member.name)
+                };
+                let others = before.iter().filter(|one| !is_ours(one)).cloned();
+                let after: Vec<OwnerReference> = others.chain(owner.clone()).collect();
+                if after != before && claim.metadata.deletion_timestamp.is_none() {
+                    writes.push(Write::set_owners(&CLAIMS, View::of(&claim.metadata), &after));
+                }
+            }
+        }
+    }
+
+    /// Creates a member with its claims, once none of these is on its way out: it would be gone when the pod needs it.
     fn create(&self, core: &Core, revision: &Revision, ordinal: i32, writes: &mut Vec<Write>) {
         let name = format!("{}-{ordinal}", self.key.name);
+        let mut claims =
+            self.claims_of(&name).filter_map(|(_, claim)| core.caches.claims.get(&self.key.beside(&claim)));
+        if claims.any(|claim| claim.metadata.deletion_timestamp.is_some()) {
+            return;
+        }
         let view = View::of(&self.set.metadata);
         let mut pod: WholePod = pod_of(&revision.template, controlled_by(&STATEFUL_SETS, view));
         pod.metadata.name = Some(name.clone());
@@ -203,20 +276,8 @@ impl Members<'_> {
         }
         let spec = pod.spec.get_or_insert_default();
         let mut volumes = spec.volumes.take().unwrap_or_default();
-        for template in self.spec.volume_claim_templates.iter().flatten() {
-            let own = template.metadata.name.clone().unwrap_or_default();
-            let claim_name = format!("{own}-{name}");
-            let key = self.key.beside(&claim_name);
-            if core.caches.claims.get(&key).is_none() {
-                let metadata = ObjectMeta {
-                    name: Some(claim_name.clone()),
-                    labels: self.spec.selector.match_labels.clone(),
-                    annotations: template.metadata.annotations.clone(),
-                    ..ObjectMeta::default()
-                };
-                let claim = PersistentVolumeClaim { metadata, spec: template.spec.clone(), status: None };
-                writes.push(Write::ensure(&CLAIMS, &key, &claim));
-            }
+        self.make_claims(core, &name, writes);
+        for (own, claim_name) in self.claims_of(&name) {
             volumes.retain(|volume| volume.name != own);
             let source = PersistentVolumeClaimVolumeSource { claim_name, read_only: None };
             volumes.push(Volume { name: own, persistent_volume_claim: Some(source), ..Volume::default() });

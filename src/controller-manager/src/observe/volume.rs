@@ -29,6 +29,18 @@ pub(crate) fn claim(core: &mut Core, delta: &Delta<PersistentVolumeClaim>) {
             core.add(Work::Volume(volume.into()));
         }
     }
+    if new.is_none() {
+        // A member that is to come waits until a claim of old is gone.
+        let sets = core.caches.stateful_sets.iter().filter(|(set, _)| set.namespace == delta.key.namespace);
+        let is_of = |set: &NamespacedName| {
+            let member = delta.key.name.rsplit_once('-').map(|(member, _)| member);
+            member.and_then(|member| member.strip_suffix(&*set.name)).is_some_and(|rest| rest.ends_with('-'))
+        };
+        let waiting: Vec<NamespacedName> = sets.map(|(set, _)| set).filter(|set| is_of(set)).cloned().collect();
+        for set in waiting {
+            core.add(Work::StatefulSet(set));
+        }
+    }
     // Members of StatefulSets wait for their claims, and pods with ephemeral volumes get others.
     for pod in core.caches.indexes.pods_using.get(&delta.key).cloned().collect::<Vec<_>>() {
         if new.is_none() {
