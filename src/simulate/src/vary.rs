@@ -79,6 +79,10 @@ impl std::str::FromStr for Variation {
         if values.iter().any(String::is_empty) {
             return Err(wrong("expected a value after each comma".to_owned()));
         }
+        let is_again = |(at, value): (usize, &String)| values.iter().take(at).any(|known| known == value);
+        if let Some((_, value)) = values.iter().enumerate().find(|(at, value)| is_again((*at, value))) {
+            return Err(wrong(format!("found {value} twice, expected each value once")));
+        }
         Ok(Self { text: text.to_owned(), key, values })
     }
 }
@@ -189,10 +193,15 @@ impl Variation {
 /// Every combination of the variations' values; the simulation alone where nothing is varied.
 ///
 /// # Errors
-/// A value that its key does not take, a reservation that is not there, or too many combinations.
+/// A value that its key does not take, a reservation that is not there, a key that is varied twice, or too many combinations.
 pub fn variants(simulation: &Simulation, variations: &[Variation]) -> Result<Vec<Simulation>, SimulateError> {
     let mut all = vec![simulation.clone()];
-    for variation in variations {
+    for (at, variation) in variations.iter().enumerate() {
+        // The later of two would undo the earlier one, in variants of both names.
+        if let Some(before) = variations.iter().take(at).find(|before| before.key == variation.key) {
+            let message = format!("varies the same as --vary {}, expected all values in one list", before.text);
+            return Err(SimulateError::Vary { text: variation.text.clone(), message });
+        }
         let mut next = Vec::new();
         for base in &all {
             for value in &variation.values {
@@ -266,6 +275,7 @@ mod tests {
             ("efort=low", "did you mean effort?"),
             ("effort", "expected KEY=VALUE,VALUE"),
             ("effort=low,", "expected a value after each comma"),
+            ("seed=1,2,1", "found 1 twice"),
         ] {
             let error = text.parse::<Variation>().unwrap_err().to_string();
             assert!(error.starts_with(&format!("--vary {text}: ")) && error.contains(expected), "{error}");

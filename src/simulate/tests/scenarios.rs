@@ -955,6 +955,16 @@ fn a_reservation_that_is_applied_later_can_be_varied() {
     }
 }
 
+/// The regression: the later one undid the earlier one, in variants that had both names.
+#[test]
+fn what_is_varied_already_is_not_varied_again() {
+    let folder = Folder::new("vary-twice");
+    let simulation = read(&folder, &scenario("on-demand", 1, ""));
+    let both = ["seed=1,2", "effort=low", "seed=3"].map(|text| text.parse::<Variation>().unwrap());
+    let error = variants(&simulation, &both).unwrap_err().to_string();
+    assert_eq!(error, "--vary seed=3: varies the same as --vary seed=1,2, expected all values in one list");
+}
+
 /// The regression: what was applied later was undone.
 #[test]
 fn a_count_is_varied_as_it_is_at_the_start_and_a_share_whenever_it_changes() {
