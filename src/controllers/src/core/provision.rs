@@ -93,7 +93,8 @@ impl Core {
         self.explain(&decision.refusals, now);
         self.explain_waiting(&decision.nominations, now);
         let refused = decision.refusals.iter().flat_map(|refusal| &refusal.objects);
-        self.n_refused = refused.filter(|object| object.key.kind == berth_state::Kind::Pod).count();
+        let waits = |object: &&ObjectRef| object.key.kind == berth_state::Kind::Pod && !self.is_gated(&object.key);
+        self.n_refused = refused.filter(waits).count();
         // Pods that run yet wait for nodes that come up as others do.
         let awaits_any = !decision.nominations.is_empty()
             || decision.moves.iter().any(|moves| !self.is_ready_place(&moves.node.key.name));

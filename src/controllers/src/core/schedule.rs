@@ -241,6 +241,8 @@ impl Core {
             let message = why_unschedulable(n_nodes, &reasons, self.view.pools.values().next().is_some());
             for object in &refusal.objects {
                 match object.key.kind {
+                    // Its condition says `SchedulingGated`: it asks for no node.
+                    berth_state::Kind::Pod if self.is_gated(&object.key) => {}
                     berth_state::Kind::Pod => self.explain_pod(object, &message, now),
                     berth_state::Kind::Reservation => self.explain_reservation(object, &message, now),
                     _ => {}

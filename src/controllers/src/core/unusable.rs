@@ -41,7 +41,7 @@ impl Core {
         let (namespace, name) = (object.key.namespace.to_string(), object.key.name.to_string());
         let uid = self.state.observed_uid(&object.key).unwrap_or_default().into_owned();
         let message = object.to_string();
-        if kind == Kind::Pod && !self.options.only_lifecycle && !self.is_gated(object) {
+        if kind == Kind::Pod && !self.options.only_lifecycle && !self.is_gated(&object.key) {
             let reference = object.key.clone().with_uid(Some(&uid));
             self.say_unscheduled(&reference, SCHEDULER_ERROR, &message, now);
         }
@@ -50,8 +50,8 @@ impl Core {
     }
 
     /// Whether a pod has scheduling gates: the API server says so in its status.
-    fn is_gated(&self, object: &RefusedObject) -> bool {
-        let pod = self.state.pod(&object.key.namespace, &object.key.name);
+    pub(super) fn is_gated(&self, pod: &berth_state::Key) -> bool {
+        let pod = self.state.pod(&pod.namespace, &pod.name);
         let gates = pod.and_then(|pod| pod.spec()).and_then(|spec| spec.scheduling_gates.as_ref());
         gates.is_some_and(|gates| !gates.is_empty())
     }

@@ -53,6 +53,33 @@ fn nodes_that_a_command_has_tainted_are_counted_in_the_reasons() {
     );
 }
 
+/// The regression: `SchedulingGated` became `Unschedulable`, which other autoscalers take for a call for nodes.
+#[test]
+fn a_gated_pod_is_told_nothing_beside_what_the_server_says() {
+    let mut core = at_rest(1);
+    let mut gated = waiting("gated", "9");
+    if let Object::Pod(pod) = &mut gated {
+        Arc::make_mut(pod).spec.as_mut().unwrap().scheduling_gates = Some(typed(json!([{"name": "example.com/g"}])));
+    }
+    observe(&mut core, gated, start());
+    observe(&mut core, waiting("plain", "9"), start());
+    core.effects.clear();
+    let refusals = ["gated", "plain"].map(|name| Refusal {
+        objects: vec![berth_state::Key::new(berth_state::Kind::Pod, "default", name).with_uid(Some(name))],
+        reasons: vec![(format!("why {name} waits"), 1)],
+    });
+    let decision = berth_decisions::Decision { refusals: refusals.into(), ..Default::default() };
+    core.carry_out(&decision, start());
+    let about = core.effects.iter().filter_map(|effect| match effect {
+        Effect::Write(_, write) => Some(format!("{:?}", write.op)),
+        Effect::Ask(..) => None,
+    });
+    let about: Vec<String> = about.filter(|text| text.contains("waits")).collect();
+    assert_eq!(about.len(), 2, "a condition and an Event: {about:?}");
+    assert!(about.iter().all(|text| text.contains("why plain waits")), "{about:?}");
+    assert_eq!(core.n_refused, 1);
+}
+
 /// The regression: only an Event told it.
 #[test]
 fn a_pod_whose_annotation_cannot_be_read_has_that_in_its_status() {
