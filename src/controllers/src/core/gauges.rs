@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 
 use berth_api::labels;
-use berth_decisions::quantities;
 use berth_disruption::{Budgets, PoolNodes};
-use berth_model::{Cluster, Node, Resources};
 use berth_quantity::Quantity;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::PodCondition;
@@ -96,55 +94,18 @@ impl Core {
         ]
     }
 
-    fn node_metrics(&mut self, now: Timestamp) -> Vec<Metric> {
+    fn node_metrics(&self, now: Timestamp) -> Vec<Metric> {
         let n_nodes = f64::from(u32::try_from(self.view.nodes.len()).unwrap_or(u32::MAX));
-        let cluster = self.state.cluster(now);
-        let (mut allocatable, mut requests) = (Sums::new(), Sums::new());
-        let (mut of_pools, mut in_all) = (BTreeMap::<Labels, [f64; 2]>::new(), BTreeMap::<Labels, [f64; 2]>::new());
-        for node in cluster.nodes.iter().filter(|node| !node.is_coming_up) {
-            let labels = labels_of(cluster, node);
-            let mut used = Resources::new();
-            let specs = node.pods.iter().filter_map(|pod| cluster.spec(pod.spec));
-            specs.for_each(|spec| used.add(&spec.requests));
-            let used = quantities(cluster, &used);
-            for (resource, amount) in quantities(cluster, &node.allocatable) {
-                let (has, asked) = (number(amount), used.get(resource).map_or(0.0, |amount| number(*amount)));
-                let mut own = labels.clone();
-                own.push(("resource_type", resource_type(resource)));
-                *requests.entry(own.clone()).or_default() += asked;
-                *allocatable.entry(own).or_default() += has;
-                let resource = ("resource_type", resource_type(resource));
-                let pool = labels.iter().find(|(name, _)| *name == "nodepool").cloned();
-                if let Some(pool) = pool.filter(|(_, pool)| !pool.is_empty()) {
-                    add(of_pools.entry(vec![pool, resource.clone()]).or_default(), asked, has);
-                }
-                add(in_all.entry(vec![resource]).or_default(), asked, has);
-            }
-        }
         let mut oldest = Sums::new();
         for node in self.view.nodes.values() {
             let own = node.metadata.creation_timestamp.as_ref().map_or(0.0, |created| age(created.0, now));
             let known: &mut f64 = oldest.entry(node_labels(node)).or_default();
             *known = (*known).max(own);
         }
-        let share = |times: f64| move |(labels, [asked, has]): (Labels, [f64; 2])| (labels, times * asked / has);
-        let has_some = |(_, [_, has]): &(Labels, [f64; 2])| *has > 0.0;
         let nodes = "karpenter_cluster_state_node_count";
         vec![
             gauge(nodes, "Nodes that there are", one(Labels::new(), n_nodes)),
             gauge("karpenter_nodes_current_lifetime_seconds", "The age of the oldest node", oldest),
-            gauge("karpenter_nodes_allocatable", "What pods may use of nodes, summed up", allocatable),
-            gauge("karpenter_nodes_total_pod_requests", "What pods on nodes request, summed up", requests),
-            gauge(
-                "karpenter_cluster_utilization_percent",
-                "What pods request of what they may use",
-                in_all.into_iter().filter(has_some).map(share(100.0)).collect(),
-            ),
-            gauge(
-                "berth_packing_efficiency",
-                "What pods request of what the nodes of a NodePool have for them, 0 to 1",
-                of_pools.into_iter().filter(has_some).map(share(1.0)).collect(),
-            ),
         ]
     }
 
@@ -381,19 +342,6 @@ pub(super) fn node_labels(node: &k8s_openapi::api::core::v1::Node) -> Labels {
 /// The name of a resource as Karpenter has it in labels.
 pub(super) fn resource_type(resource: &str) -> String {
     resource.to_lowercase().replace('-', "_")
-}
-
-fn labels_of(cluster: &Cluster, node: &Node) -> Labels {
-    labels_with(|key| {
-        let label = node.labels.iter().find(|(known, _)| cluster.symbols.text(*known) == key);
-        label.map(|(_, value)| cluster.symbols.text(value))
-    })
-}
-
-fn add(sums: &mut [f64; 2], asked: f64, has: f64) {
-    let [sum_asked, sum_has] = sums;
-    *sum_asked += asked;
-    *sum_has += has;
 }
 
 pub(super) fn gauge(name: &'static str, help: &'static str, values: Sums) -> Metric {

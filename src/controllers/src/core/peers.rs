@@ -41,18 +41,26 @@ impl Core {
         all
     }
 
-    /// What pods of nodes may use at most, what DaemonSets' pods ask for, and what the system keeps: summed up.
+    /// What nodes have for pods, what these request and may use at most, and what the system keeps: summed up, those that are
+    /// on their way out among them.
     fn node_sums(&self) -> Vec<Metric> {
-        let (mut overhead, mut limits) = (Sums::new(), Sums::new());
+        let (mut allocatable, mut overhead) = (Sums::new(), Sums::new());
+        let (mut requests, mut limits) = (Sums::new(), Sums::new());
         let (mut daemon_requests, mut daemon_limits) = (Sums::new(), Sums::new());
         let mut labels: BTreeMap<&str, Labels> = BTreeMap::new();
         for (name, node) in self.view.nodes.iter() {
             let of_node = node_labels(node);
             let status = node.status.as_ref();
-            let allocatable = status.and_then(|status| status.allocatable.as_ref());
+            let given = status.and_then(|status| status.allocatable.as_ref());
             for (resource, capacity) in status.and_then(|status| status.capacity.as_ref()).into_iter().flatten() {
-                let kept = allocatable.and_then(|all| all.get(resource)).map_or(0.0, amount);
+                let kept = given.and_then(|all| all.get(resource)).map_or(0.0, amount);
                 *overhead.entry(of_resource(&of_node, resource)).or_default() += amount(capacity) - kept;
+            }
+            for (resource, has) in given.into_iter().flatten() {
+                let own = of_resource(&of_node, resource);
+                // Each has its name, though nobody may request it.
+                requests.entry(own.clone()).or_default();
+                *allocatable.entry(own).or_default() += amount(has);
             }
             labels.insert(name, of_node);
         }
@@ -69,12 +77,27 @@ impl Core {
             let asked = || requests_and_limits_of(spec, &mut names);
             let [own_requests, own_limits] = known.entry(std::ptr::from_ref(spec)).or_insert_with(asked);
             add(&mut limits, own_limits);
+            add(&mut requests, own_requests);
+            *requests.entry(of_resource(of_node, "pods")).or_default() += 1.0;
             if is_daemon {
                 add(&mut daemon_limits, own_limits);
                 add(&mut daemon_requests, own_requests);
             }
         }
+        let [cluster, pools] = shares(&allocatable, &requests);
         vec![
+            gauge("karpenter_nodes_allocatable", "What pods may use of nodes, summed up", allocatable),
+            gauge("karpenter_nodes_total_pod_requests", "What pods on nodes request, summed up", requests),
+            gauge(
+                "karpenter_cluster_utilization_percent",
+                "What pods request of what they may use",
+                cluster.into_iter().map(|(labels, share)| (labels, 100.0 * share)).collect(),
+            ),
+            gauge(
+                "berth_packing_efficiency",
+                "What pods request of what the nodes of a NodePool have for them, 0 to 1",
+                pools,
+            ),
             gauge("karpenter_nodes_system_overhead", "What nodes have that pods may not use, summed up", overhead),
             gauge("karpenter_nodes_total_pod_limits", "What pods on nodes may use at most, summed up", limits),
             gauge(
@@ -222,6 +245,25 @@ fn reservation_metrics<'r>(all: impl Iterator<Item = &'r Reservation>) -> Vec<Me
     ]
 }
 
+/// Which share of what nodes have is requested: in all, and by NodePool.
+fn shares(allocatable: &Sums, requests: &Sums) -> [Sums; 2] {
+    let mut sums: [BTreeMap<Labels, [f64; 2]>; 2] = Default::default();
+    let [in_all, of_pools] = &mut sums;
+    for (labels, has) in allocatable {
+        let asked = requests.get(labels).copied().unwrap_or_default();
+        let value = |name: &str| labels.iter().find(|(known, _)| *known == name).cloned();
+        let Some(resource) = value("resource_type") else { continue };
+        let pool = value("nodepool").filter(|(_, pool)| !pool.is_empty());
+        let of_pool = pool.map(|pool| of_pools.entry(vec![pool, resource.clone()]).or_default());
+        for [sum_asked, sum_has] in of_pool.into_iter().chain([in_all.entry(vec![resource]).or_default()]) {
+            *sum_asked += asked;
+            *sum_has += has;
+        }
+    }
+    let share = |(labels, [asked, has]): (Labels, [f64; 2])| (has > 0.0).then(|| (labels, asked / has));
+    sums.map(|sums| sums.into_iter().filter_map(share).collect())
+}
+
 fn of_resource(labels: &Labels, resource: &str) -> Labels {
     let mut labels = labels.clone();
     labels.push(("resource_type", resource_type(resource)));
@@ -244,10 +286,15 @@ fn requests_and_limits_of(spec: &PodSpec, names: &mut Cluster) -> [BTreeMap<Stri
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::core::v1::Node;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use serde_json::{Value, json};
 
+    use super::super::tests::at_rest;
     use super::*;
+    use crate::core::Input;
     use crate::metrics::Values;
+    use crate::observed::{Object, Observed};
 
     /// `labels value`, a line each, of one metric.
     fn lines(metrics: &[Metric], name: &str) -> Vec<String> {
@@ -262,6 +309,35 @@ mod tests {
             "metadata": {"name": name, "creationTimestamp": format!("2026-01-01T00:{:02}:{:02}Z", second / 60, second % 60)},
             "spec": {"owners": [], "template": {"spec": {"containers": []}}}, "status": status}))
         .unwrap()
+    }
+
+    /// The regression: of a node that drained, and of its pods, some sums knew nothing.
+    #[test]
+    fn a_node_counts_until_it_is_gone() {
+        let mut core = at_rest(2);
+        let sums = |core: &Core| {
+            let metrics = core.node_sums();
+            let value = |name: &str, resource: &str| -> f64 {
+                let all = lines(&metrics, name).into_iter().filter(|line| line.contains(resource));
+                all.map(|line| line.rsplit_once(' ').unwrap().1.parse::<f64>().unwrap()).sum()
+            };
+            [
+                value("karpenter_nodes_allocatable", "resource_type=cpu"),
+                value("karpenter_nodes_total_pod_requests", "resource_type=cpu"),
+                value("karpenter_nodes_total_pod_requests", "resource_type=pods"),
+                value("karpenter_cluster_utilization_percent", "resource_type=cpu"),
+                value("berth_packing_efficiency", "nodepool=web,resource_type=cpu"),
+            ]
+            .map(|sum| sum.to_string())
+        };
+        let expected = ["8", "4", "4", "50", "0.5"];
+        assert_eq!(sums(&core), expected);
+        let mut node = Node::clone(core.view.nodes.get("n0").unwrap());
+        node.metadata.deletion_timestamp = Some(Time("2026-01-01T00:00:30Z".parse().unwrap()));
+        node.metadata.resource_version = Some("2".to_owned());
+        let now = "2026-01-01T00:00:30Z".parse().unwrap();
+        core.handle(Input::Observed(Observed::Applied(Object::from(node))), now);
+        assert_eq!(sums(&core), expected);
     }
 
     #[test]
