@@ -236,6 +236,24 @@ async fn a_claim_that_waits_is_bound_when_a_node_is_chosen_for_it_and_its_volume
     assert!(world.names("persistentvolumes").await.is_empty());
 }
 
+/// The regression: its volume could be used in every zone, and its pod went to another than plans had it in.
+#[tokio::test(start_paused = true)]
+async fn a_volume_that_is_made_before_its_pod_is_placed_is_where_its_class_allows() {
+    let world = World::new();
+    let zones = json!({"key": "topology.kubernetes.io/zone", "values": ["z1", "z2"]});
+    let class = json!({"metadata": {"name": "now"}, "provisioner": "p.io/x", "volumeBindingMode": "Immediate",
+        "allowedTopologies": [{"matchLabelExpressions": [zones]}]});
+    world.create("storageclasses", &class).await;
+    world.create("persistentvolumeclaims/default", &claim("1Gi", &json!({"storageClassName": "now"}))).await;
+    world.settle().await;
+    let claim = world.get("persistentvolumeclaims/default/c").await.unwrap();
+    let volume =
+        world.get(&format!("persistentvolumes/{}", claim["spec"]["volumeName"].as_str().unwrap())).await.unwrap();
+    let expected = json!([{"matchExpressions": [
+        {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["z1", "z2"]}]}]);
+    assert_eq!(volume["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"], expected);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_claim_in_use_stays_until_its_pods_are_gone() {
     let world = World::with_admission();

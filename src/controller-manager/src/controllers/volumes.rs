@@ -137,12 +137,20 @@ fn provision(
     }
     let storage = requested(spec).cloned().unwrap_or_default();
     let zone = node.and_then(|node| node.metadata.labels.as_ref()?.get(ZONE).cloned());
-    let node_affinity = zone.map(|zone| {
-        let requirement =
-            NodeSelectorRequirement { key: ZONE.to_owned(), operator: "In".to_owned(), values: Some(vec![zone]) };
-        let term = NodeSelectorTerm { match_expressions: Some(vec![requirement]), ..NodeSelectorTerm::default() };
-        VolumeNodeAffinity { required: Some(NodeSelector { node_selector_terms: vec![term] }) }
+    let one_of = |key: &str, values: Vec<String>| NodeSelectorRequirement {
+        key: key.to_owned(),
+        operator: "In".to_owned(),
+        values: Some(values),
+    };
+    let term = |all| NodeSelectorTerm { match_expressions: Some(all), ..NodeSelectorTerm::default() };
+    // Without a node it can be used wherever its class may make volumes.
+    let allowed = class.allowed_topologies.iter().flatten().filter(|_| node.is_none()).map(|topology| {
+        let labels = topology.match_label_expressions.iter().flatten();
+        term(labels.map(|label| one_of(&label.key, label.values.clone())).collect())
     });
+    let terms: Vec<_> = zone.map(|zone| term(vec![one_of(ZONE, vec![zone])])).into_iter().chain(allowed).collect();
+    let required = Some(NodeSelector { node_selector_terms: terms }).filter(|one| !one.node_selector_terms.is_empty());
+    let node_affinity = required.map(|required| VolumeNodeAffinity { required: Some(required) });
     let mut metadata = ObjectMeta { name: Some(name.clone()), ..ObjectMeta::default() };
     annotate(&mut metadata, "pv.kubernetes.io/provisioned-by", &class.provisioner);
     let spec = PersistentVolumeSpec {
