@@ -8,14 +8,14 @@ use berth_plan::{Money, parse_money};
 #[derive(Clone, clap::Args)]
 pub(crate) struct ControllerArgs {
     /// What nodes may cost an hour, in dollars, of each NodePool and in all; what is over it waits
-    #[arg(long, value_name = "N[,N]", value_delimiter = ',', num_args = 1, value_parser = parse_money)]
+    #[arg(long, value_name = "N[,N]", value_delimiter = ',', num_args = 1, allow_negative_numbers = true, value_parser = parse_money)]
     max_cost: Vec<Money>,
     /// How many nodes may be launched within an hour, of each NodePool and in all; what is over it waits
     #[arg(long, value_name = "N[,N]", value_delimiter = ',', num_args = 1)]
     max_launches: Vec<u32>,
     /// Dollars an hour that a removal must save for each node that goes and each pod that it evicts; one that has begun goes on
     /// for half of it
-    #[arg(long, value_name = "N", default_value = "0", value_parser = parse_money)]
+    #[arg(long, value_name = "N", default_value = "0", allow_negative_numbers = true, value_parser = parse_money)]
     eviction_price: Money,
     /// How long a NodeClaim may take until its instance is launched (default: 300)
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]

@@ -25,7 +25,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     input: InputArgs,
     /// Dollars an hour that removing a node must save for it and each pod that it evicts
-    #[arg(long, value_name = "N", default_value = "0", value_parser = parse_money)]
+    #[arg(long, value_name = "N", default_value = "0", allow_negative_numbers = true, value_parser = parse_money)]
     eviction_price: Money,
     /// Output format
     #[arg(short, long, value_enum, default_value_t = Format::Text)]

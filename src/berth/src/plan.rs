@@ -37,13 +37,13 @@ pub(crate) struct Args {
     #[arg(long, num_args = 1.., value_name = "FILE")]
     diff: Vec<String>,
     /// Exit with 1 if the new nodes cost more, in dollars an hour, node cost included
-    #[arg(long, value_name = "N", value_parser = parse_money)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = parse_money)]
     max_cost: Option<Money>,
     /// Say which nodes would be removed or replaced, in which order, what that saves, and why every other node stays
     #[arg(long)]
     disrupt: bool,
     /// Dollars an hour that a removal must save for each node that goes and each pod that it evicts (with --disrupt)
-    #[arg(long, value_name = "N", default_value = "0", value_parser = parse_money, requires = "disrupt")]
+    #[arg(long, value_name = "N", default_value = "0", allow_negative_numbers = true, value_parser = parse_money, requires = "disrupt")]
     eviction_price: Money,
     /// Print how long it took: in JSON as readSeconds and solveSeconds, else on stderr
     #[arg(long)]

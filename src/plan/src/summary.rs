@@ -34,6 +34,8 @@ pub struct Summary {
     /// Whether everything has a place, and it is proved that to put the same on new nodes costs no less; without a proof it may
     /// be so, too.
     pub is_optimal: bool,
+    /// Whether some pods or Reservations go to nodes that exist.
+    pub(crate) is_beside_existing: bool,
     /// Free instances of all capacity reservations before the plan.
     pub slots_total: u64,
     /// How many of them the plan uses.
@@ -58,6 +60,8 @@ impl Summary {
         // They have their place, and are in no class any more.
         summary.pods += plan.allocation.count(MemberKind::Pod);
         summary.reservations += plan.allocation.count(MemberKind::Reservation);
+        summary.is_beside_existing =
+            plan.allocation.count(MemberKind::Pod) + plan.allocation.count(MemberKind::Reservation) > 0;
         summary.placed = summary.pods.saturating_sub(summary.unschedulable);
         for claims in &plan.solution.claims {
             let count = u64::from(claims.count);

@@ -116,7 +116,11 @@ pub(crate) fn search_stopped(summary: &Summary) -> Option<String> {
         StopReason::NoColumn => "stopped, as it found no better way to fill a node",
         StopReason::Rounds | StopReason::Work => "stopped, as the work of its effort was spent",
     };
-    let proved = if summary.is_optimal { "; the plan is optimal" } else { "" };
+    let proved = match (summary.is_optimal, summary.is_beside_existing) {
+        (false, _) => "",
+        (true, false) => "; the plan is optimal",
+        (true, true) => "; they are optimal for the pods that existing nodes leave",
+    };
     Some(format!("{stopped}{proved}"))
 }
 
