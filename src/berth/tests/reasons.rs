@@ -273,6 +273,38 @@ fn a_daemon_without_room_is_told_with_its_node_and_the_reason() {
     assert_eq!(json["nodes"][0]["preempted"].as_array().unwrap().len(), 1, "{json}");
 }
 
+/// The regression: another zone was suggested, as if the one that is sold out had been mistyped.
+#[test]
+fn a_zone_that_is_sold_out_is_not_said_to_be_mistyped() {
+    let offering = |zone: &str, is_there: bool| {
+        format!(
+            "  - {{Price: 0.4, Available: {is_there}, Requirements: [{{key: karpenter.sh/capacity-type, operator: In, values: \
+             [on-demand]}}, {{key: topology.kubernetes.io/zone, operator: In, values: [{zone}]}}]}}\n"
+        )
+    };
+    let catalogue = format!(
+        "- name: big\n  architecture: amd64\n  operatingSystems: [linux]\n  resources: {{cpu: '4', memory: 16Gi, pods: '20'}}\n  \
+         offerings:\n{}{}",
+        offering("z-a", false),
+        offering("z-b", true)
+    );
+    let file = std::env::temp_dir().join(format!("berth-sold-out-zone-{}.yaml", std::process::id()));
+    std::fs::write(&file, catalogue).unwrap();
+    let types = file.to_string_lossy().into_owned();
+    let run = |zone: &str| {
+        let pod = pod(&format!("nodeSelector: {{topology.kubernetes.io/zone: {zone}}}"));
+        plan(&format!("{POOL}{pod}"), &["--instance-types", &types]).stdout
+    };
+    let (sold_out, mistyped) = (run("z-a"), run("z-c"));
+    std::fs::remove_file(&file).unwrap();
+    assert!(
+        sold_out.contains("no instance is left of the types that have topology.kubernetes.io/zone=z-a"),
+        "{sold_out}"
+    );
+    assert!(!sold_out.contains("did you mean"), "{sold_out}");
+    assert!(mistyped.contains("topology.kubernetes.io/zone=z-c: did you mean z-"), "{mistyped}");
+}
+
 /// The regression: a NodePool whose types are all sold out was told that none met its requirements, with a hint that was wrong.
 #[rstest]
 #[case::none_at_all("false")]

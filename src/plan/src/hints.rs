@@ -30,6 +30,8 @@ struct Known<'a> {
     gates: &'a FeatureGates,
     /// By key: the values.
     values: BTreeMap<&'a str, BTreeSet<&'a str>>,
+    /// The same of what is sold out.
+    sold_out: BTreeMap<&'a str, BTreeSet<&'a str>>,
     /// Keys of which any value may be chosen for a new node.
     open: BTreeSet<&'a str>,
     /// What nodes and launchable instance types have when empty, with kind, name and list price: that of nodes is beyond any.
@@ -218,7 +220,8 @@ fn amount(cluster: &Cluster, id: ResourceId, amount: i64) -> String {
 impl<'a> Known<'a> {
     fn of(cluster: &'a Cluster, gates: &'a FeatureGates) -> Self {
         let text = |sym: Sym| cluster.symbols.text(sym);
-        let mut known = Known { cluster, gates, values: BTreeMap::new(), open: BTreeSet::new(), rooms: Vec::new() };
+        let (values, sold_out) = (BTreeMap::new(), BTreeMap::new());
+        let mut known = Known { cluster, gates, values, sold_out, open: BTreeSet::new(), rooms: Vec::new() };
         let mut add = |key: Sym, value: Sym| {
             known.values.entry(text(key)).or_default().insert(text(value));
         };
@@ -231,6 +234,10 @@ impl<'a> Known<'a> {
             for offering in &instance_type.offerings {
                 offering.labels.iter().for_each(|(key, value)| add(key, value));
             }
+        }
+        let sold_out = cluster.instance_types.iter().flat_map(|of_type| &of_type.sold_out);
+        for (key, value) in sold_out.flat_map(|offering| offering.labels.iter()) {
+            known.sold_out.entry(text(key)).or_default().insert(text(value));
         }
         for pool in &cluster.node_pools {
             for (key, requirement) in pool.requirements.iter() {
@@ -342,11 +349,15 @@ impl<'a> Known<'a> {
         }
         let (key, symbols) = (self.cluster.symbols.text(key), &self.cluster.symbols);
         let values = self.values.get(key).filter(|_| !self.open.contains(key))?;
-        let has_any = values.iter().filter_map(|value| symbols.get(value)).any(|value| asked.has(value, symbols));
-        if has_any {
+        let is_asked = |value: &&&str| symbols.get(value).is_some_and(|value| asked.has(value, symbols));
+        if values.iter().any(|value| is_asked(&value)) {
             return None;
         }
         let wanted: Vec<&str> = asked.finite_values().into_iter().flatten().map(|value| symbols.text(*value)).collect();
+        let mut sold_out = self.sold_out.get(key).into_iter().flatten();
+        if let Some(value) = sold_out.find(is_asked) {
+            return Some(format!("no instance is left of the types that have {key}={value}"));
+        }
         let is_reserved = key == symbols.text(self.cluster.well_known.capacity_type) && wanted.contains(&"reserved");
         if is_reserved && !self.gates.reserved_capacity {
             return Some(format!("{key}=reserved: {NO_RESERVED}"));
