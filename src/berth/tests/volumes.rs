@@ -336,3 +336,49 @@ fn as_many_pods_are_placed_as_can_have_a_volume_each() {
         }
     }
 }
+
+/// The regression: the volume of the only zone left to a set was given to a pod that could have had another, and two of the set
+/// were given volumes of one zone.
+#[test]
+fn sets_that_keep_apart_or_spread_get_volumes_where_they_can_be() {
+    let apart = "affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: \
+                 topology.kubernetes.io/zone, labelSelector: {matchLabels: {app: etcd}}}]}}";
+    let spread = "topologySpreadConstraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: \
+                  DoNotSchedule, labelSelector: {matchLabels: {app: etcd}}}]";
+    let set = |name: &str, replicas: u32, spec: &str| {
+        format!(
+            "---\napiVersion: apps/v1\nkind: StatefulSet\nmetadata: {{name: {name}}}\nspec:\n  replicas: {replicas}\n  serviceName: {name}\n  \
+             selector: {{matchLabels: {{app: {name}}}}}\n  template:\n    metadata: {{labels: {{app: {name}}}}}\n    spec:\n      containers: \
+             [{{name: c, image: i, resources: {{requests: {{cpu: 500m}}}}}}]\n      {spec}\n  volumeClaimTemplates:\n  - metadata: {{name: d}}\n    \
+             spec: {{accessModes: [ReadWriteOnce], storageClassName: local, resources: {{requests: {{storage: 1Gi}}}}}}\n"
+        )
+    };
+    let volume = |(at, zone): (usize, &char)| {
+        format!(
+            "---\napiVersion: v1\nkind: PersistentVolume\nmetadata: {{name: v{at}}}\nspec:\n  accessModes: [ReadWriteOnce]\n  capacity: \
+             {{storage: 1Gi}}\n  storageClassName: local\n  csi: {{driver: x, volumeHandle: v{at}}}\n  nodeAffinity: {{required: \
+             {{nodeSelectorTerms: [{{matchExpressions: [{{key: topology.kubernetes.io/zone, operator: In, values: [port-1{zone}]}}]}}]}}}}\n"
+        )
+    };
+    let class = "---\napiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: local}\nprovisioner: \
+                 kubernetes.io/no-provisioner\nvolumeBindingMode: WaitForFirstConsumer\n";
+    let pool = set_up_pool();
+    // Where no other zone has a node there is none to be spread over.
+    for (spec, n_left_in_one) in [(apart, 2), (spread, 0)] {
+        for (zones, n_left) in
+            [(['b', 'b', 'a', 'c'], 0), (['a', 'b', 'c', 'c'], 0), (['a', 'a', 'a', 'a'], n_left_in_one)]
+        {
+            let volumes: String = zones.iter().enumerate().map(volume).collect();
+            let manifests = format!("{pool}{class}{volumes}{}{}", set("backup", 1, ""), set("etcd", 3, spec));
+            let run = with_input(&["plan", "-f", "-", "-o", "json"], &manifests);
+            let plan: Value = serde_json::from_str(&run.stdout).unwrap();
+            assert_eq!(plan["summary"]["unschedulable"], n_left, "{spec}: {zones:?}: {}", plan["unschedulable"]);
+        }
+    }
+}
+
+fn set_up_pool() -> &'static str {
+    "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: p}\nspec:\n  template:\n    spec:\n      nodeClassRef: {group: \
+     berth.sh, kind: FakeNodeClass, name: default}\n      requirements: [{key: karpenter.sh/capacity-type, operator: In, values: \
+     [on-demand]}]\n"
+}

@@ -4,6 +4,7 @@
 //! zones for the most part, may be used on nodes that are still to be launched. Where these are scarce they are shared out among
 //! the pods beforehand, so that no volume is offered to two.
 
+mod domains;
 mod pools;
 mod rows;
 mod sharing;

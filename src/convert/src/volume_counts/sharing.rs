@@ -6,6 +6,7 @@ use std::sync::Arc;
 use berth_model::{Cluster, PodSpec, Requirements, SpecId, Sym, Symbols};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::domains::{Alike, Domains};
 use super::{Asked, Change, Pod};
 use crate::claims::Free;
 
@@ -24,17 +25,28 @@ pub(super) struct Sharing<'a> {
     known: FxHashMap<(SpecId, usize), bool>,
     /// By question and place: so many of the first are taken.
     begun: FxHashMap<(usize, Option<usize>), usize>,
+    /// Who is where, as far as pods keep apart or are spread.
+    domains: Domains,
 }
 
 /// A pod whose volumes are shared out.
 struct Sharer {
     /// Its index among all pods.
     pod: usize,
-    spec: SpecId,
+    alike: Alike,
     /// The questions of its claims, those with the fewest volumes first.
     wants: Vec<usize>,
     /// Where it is offered volumes; `None`: anywhere.
     places: Vec<Option<usize>>,
+}
+
+/// What came of offering a pod a place.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Offered {
+    Place,
+    /// There are volumes, of which others that are alike keep it away.
+    KeptApart,
+    Nothing,
 }
 
 impl<'a> Sharing<'a> {
@@ -45,31 +57,40 @@ impl<'a> Sharing<'a> {
         // The order of the input decides nothing.
         let mut places: Vec<&[Requirements]> = places.into_iter().collect();
         places.sort_by_cached_key(|place| in_words(place, &cluster.symbols));
-        let (holders, known, begun) = Default::default();
-        Sharing { asked, cluster, places, holders, known, begun }
+        let (holders, known, begun, domains) = Default::default();
+        Sharing { asked, cluster, places, holders, known, begun, domains }
     }
 
     /// Offers each pod a place of its own, those of high priority and those who have few to choose from first, and then further
-    /// ones as long as there are volumes.
+    /// ones as long as there are volumes. Whom others keep away from all that there are come after those who can use them.
     pub(super) fn share_out(mut self, pods: &[Pod], changes: &mut [Change]) -> Vec<Vec<Requirements>> {
         let mut sharers = self.sharers(pods);
-        let mut hopeless: FxHashSet<(SpecId, Vec<usize>)> = FxHashSet::default();
-        let mut next = 0;
+        self.domains = Domains::new(sharers.iter().map(|sharer| sharer.alike), self.cluster);
+        let mut hopeless: FxHashSet<(Alike, Vec<usize>)> = FxHashSet::default();
+        let (mut next, mut kept_apart) = (0, Vec::new());
         for at in 0..sharers.len() {
             let Some(sharer) = sharers.get_mut(at) else { continue };
-            let alike = (sharer.spec, sharer.wants.clone());
-            if !hopeless.contains(&alike)
-                && !self.offer(at, sharer, &mut next)
-                && !self.offer_after_another_moved(at, &mut sharers)
-            {
-                hopeless.insert(alike);
+            let alike = (sharer.alike, sharer.wants.clone());
+            if hopeless.contains(&alike) {
+                continue;
             }
+            let offered = self.offer(at, sharer, &mut next, true);
+            if offered == Offered::Place || self.offer_after_another_moved(at, &mut sharers) {
+                continue;
+            }
+            match offered {
+                Offered::KeptApart => kept_apart.push(at),
+                _ => drop(hopeless.insert(alike)),
+            }
+        }
+        for at in kept_apart {
+            sharers.get_mut(at).map(|sharer| self.offer(at, sharer, &mut next, false));
         }
         for _ in 0..MOST_ROUNDS {
             let mut is_done = true;
             for (at, sharer) in sharers.iter_mut().enumerate() {
                 let is_open = !sharer.places.is_empty() && sharer.places.iter().all(Option::is_some);
-                is_done &= !(is_open && self.offer(at, sharer, &mut next));
+                is_done &= !(is_open && self.offer(at, sharer, &mut next, false) == Offered::Place);
             }
             if is_done {
                 break;
@@ -92,39 +113,59 @@ impl<'a> Sharing<'a> {
             let mut wants: Vec<usize> = pod.wants.iter().copied().filter(is_shared).collect();
             wants.sort_by_key(|at| (n_volumes(*at), *at));
             if !wants.is_empty() {
-                sharers.push(Sharer { pod: at, spec: pod.spec, wants, places: Vec::new() });
+                let Some(row) = self.cluster.pending.get(pod.row) else { continue };
+                let alike = (row.namespace, row.labels, pod.spec);
+                sharers.push(Sharer { pod: at, alike, wants, places: Vec::new() });
             }
         }
         sharers.sort_by_cached_key(|sharer| {
             let fewest = sharer.wants.first().map(|at| n_volumes(*at));
-            (pods.get(sharer.pod).map(|pod| std::cmp::Reverse(pod.priority)), fewest)
+            let is_free = self.cluster.spec(sharer.alike.2).is_none_or(|spec| {
+                spec.anti_affinity.is_empty() && !spec.spread.iter().any(|constraint| constraint.is_required)
+            });
+            (pods.get(sharer.pod).map(|pod| std::cmp::Reverse(pod.priority)), fewest, is_free)
         });
         sharers
     }
 
-    /// Offers a pod one place more, the next in turn that has volumes for all its claims.
-    fn offer(&mut self, at: usize, sharer: &mut Sharer, next: &mut usize) -> bool {
+    /// Offers a pod one place more, the next in turn that has volumes for all its claims. Its first is one that those who are
+    /// alike let it have, where the fewest of them are.
+    fn offer(&mut self, at: usize, sharer: &mut Sharer, next: &mut usize, is_first: bool) -> Offered {
         let n_places = self.places.len();
-        for place in (*next..n_places).chain(0..(*next).min(n_places)).map(Some).chain([None]) {
-            if sharer.places.contains(&place) || !self.may_be_at(sharer.spec, place) {
+        let mut turn: Vec<Option<usize>> = (*next..n_places).chain(0..(*next).min(n_places)).map(Some).collect();
+        if is_first {
+            turn.sort_by_key(|place| self.domains.crowd(&sharer.alike, self.place(*place)));
+        }
+        let mut is_kept_apart = false;
+        for place in turn.into_iter().chain([None]) {
+            if sharer.places.contains(&place) || !self.may_be_at(sharer.alike.2, place) {
+                continue;
+            }
+            if is_first && self.domains.keep_apart(&sharer.alike, self.place(place)) {
+                is_kept_apart = true;
                 continue;
             }
             if self.take(at, &sharer.wants, place) {
+                if sharer.places.is_empty() {
+                    let there = self.place(place);
+                    self.domains.come(&sharer.alike, there);
+                }
                 sharer.places.push(place);
                 *next = place.map_or(*next, |place| place + 1);
-                return true;
+                return Offered::Place;
             }
         }
-        false
+        if is_kept_apart { Offered::KeptApart } else { Offered::Nothing }
     }
 
     /// Offers a pod the volume of another that finds one elsewhere.
     fn offer_after_another_moved(&mut self, at: usize, sharers: &mut [Sharer]) -> bool {
-        let Some(Sharer { spec, wants, .. }) = sharers.get(at) else { return false };
-        let (spec, &[question]) = (*spec, wants.as_slice()) else { return false };
+        let Some(Sharer { alike, wants, .. }) = sharers.get(at) else { return false };
+        let (alike, &[question]) = (*alike, wants.as_slice()) else { return false };
         let Some(free) = self.asked.get(question).map(|asked| Arc::clone(&asked.free)) else { return false };
         for place in (0..self.places.len()).map(Some).chain([None]) {
-            if !self.may_be_at(spec, place) {
+            let there = self.place(place);
+            if !self.may_be_at(alike.2, place) || self.domains.keep_apart(&alike, there) {
                 continue;
             }
             for volume in listed(&self.places, &free, place) {
@@ -132,6 +173,7 @@ impl<'a> Sharing<'a> {
                 let Some(other) = sharers.get_mut(holder).filter(|other| other.wants.len() == 1) else { continue };
                 if self.move_elsewhere(holder, other) {
                     self.holders.insert(*volume, at);
+                    self.domains.come(&alike, there);
                     sharers.get_mut(at).into_iter().for_each(|sharer| sharer.places = vec![place]);
                     return true;
                 }
@@ -143,12 +185,28 @@ impl<'a> Sharing<'a> {
     /// Offers a pod with one volume one at another place instead.
     fn move_elsewhere(&mut self, holder: usize, other: &mut Sharer) -> bool {
         let to = (0..self.places.len()).map(Some).chain([None]).find(|to| {
-            !other.places.contains(to) && self.may_be_at(other.spec, *to) && self.take(holder, &other.wants, *to)
+            !other.places.contains(to)
+                && self.may_be_at(other.alike.2, *to)
+                && !self.domains.keep_apart(&other.alike, self.place(*to))
+                && self.take(holder, &other.wants, *to)
         });
         if let Some(to) = to {
+            for (place, comes) in other.places.iter().take(1).map(|place| (*place, false)).chain([(to, true)]) {
+                let there = self.place(place);
+                if comes {
+                    self.domains.come(&other.alike, there);
+                } else {
+                    self.domains.leave(&other.alike, there);
+                }
+            }
             other.places = vec![to];
         }
         to.is_some()
+    }
+
+    /// Where a place is; nothing for what may be anywhere.
+    fn place(&self, place: Option<usize>) -> &'a [Requirements] {
+        place.and_then(|at| self.places.get(at)).copied().unwrap_or_default()
     }
 
     /// Takes a volume for each of these at a place, if it has them; what is anywhere is there, too.
