@@ -64,12 +64,12 @@ macro_rules! objects {
         /// Starts a watch of each kind.
         pub(crate) fn watch_all(
             client: &kube::Client,
-            clock: &Clock,
+            (clock, longest_silence): (&Clock, std::time::Duration),
             to: &Sender<(Timestamp, Observed)>,
             watches: &mut JoinSet<()>,
         ) {
-            $(watches.spawn(watch::<$type>(client.clone(), Kind::$kind, clock.clone(), to.clone()));)*
-            $(watches.spawn(watch::<$other_type>(client.clone(), Kind::$other, clock.clone(), to.clone()));)*
+            $(watches.spawn(watch::<$type>(client.clone(), Kind::$kind, (clock.clone(), longest_silence), to.clone()));)*
+            $(watches.spawn(watch::<$other_type>(client.clone(), Kind::$other, (clock.clone(), longest_silence), to.clone()));)*
         }
 
         objects!(@from $($kind($type),)* $($other($other_type),)*);

@@ -101,6 +101,9 @@ pub struct Timings {
     /// How coarsely the time of the last pod event of a node is written where no decision asks for it, as the node need not
     /// be left alone (`consolidateAfter: 0s`). Else it is 10 seconds.
     pub pod_event_grain: Duration,
+    /// How long a watch may say nothing before its connection is taken for lost, where the server sends no bookmarks. Servers
+    /// are asked to end watches sooner. In virtual time, where no watch breaks, nothing is gained by taking them up again.
+    pub longest_silence: Duration,
     /// How much consolidation and drift may look in a second: what-ifs times the nodes and pods that each looks at. After a
     /// look nodes rest until as much time has passed, a quarter of an hour at most; only empty ones are looked for meanwhile.
     /// One that saves a twentieth of what nodes cost does not put off the next. `None`: no more than the processor holds. In
@@ -122,6 +125,7 @@ impl Default for Timings {
             garbage_age: Duration::from_secs(30),
             drift_period: Some(Duration::from_secs(5 * 60)),
             pod_event_grain: Duration::from_secs(10),
+            longest_silence: Duration::from_secs(295),
             look_pace: None,
         }
     }

@@ -132,7 +132,8 @@ impl Controllers {
     async fn lead(&self, fence: Fence) {
         let (sender, mut events) = mpsc::channel(CHANNEL);
         let mut watches = JoinSet::new();
-        watch_all(&self.client, &self.clock, &sender, &mut watches);
+        let longest_silence = self.options.timings.longest_silence;
+        watch_all(&self.client, (&self.clock, longest_silence), &sender, &mut watches);
         drop(sender);
         let mut core = Core::new(self.options.clone(), Arc::clone(&self.provider));
         let answers_after = self.options.answers_after;

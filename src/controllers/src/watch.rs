@@ -22,8 +22,6 @@ const SHORTEST: Duration = Duration::from_millis(200);
 const LONGEST: Duration = Duration::from_secs(30);
 /// Objects of a page of a list, as client-go asks for.
 const PAGE: u32 = 500;
-/// A watch that the server does not end by then has lost its connection: it is asked to last 290 s.
-const LONGEST_SILENCE: Duration = Duration::from_secs(295);
 /// Where the server sends bookmarks it sends one a minute: a connection on which two are missing is lost, though nobody has
 /// closed it.
 const LONGEST_WITHOUT_BOOKMARK: Duration = Duration::from_secs(150);
@@ -52,8 +50,12 @@ fn delay(n_failures: u32, is_unknown: bool) -> Duration {
 /// cannot be read is told as such, too, and all others go on. With each comes when it was told. An optional kind that the server
 /// does not know counts as having no objects; any other is asked for until the server knows it. A server whose list is older
 /// than what it has told before was restored from a backup: that is told as [`Observed::SetBack`], and is the end.
-pub(crate) async fn watch<K>(client: Client, kind: Kind, clock: Clock, to: Sender<(Timestamp, Observed)>)
-where
+pub(crate) async fn watch<K>(
+    client: Client,
+    kind: Kind,
+    (clock, longest_silence): (Clock, Duration),
+    to: Sender<(Timestamp, Observed)>,
+) where
     K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static,
     Object: From<K>,
 {
@@ -62,6 +64,7 @@ where
         api,
         kind,
         clock,
+        longest_silence,
         to,
         version: None,
         newest: 0,
@@ -165,6 +168,8 @@ struct Watch<K> {
     api: Api<Guarded<K>>,
     kind: Kind,
     clock: Clock,
+    /// A watch that the server does not end by then has lost its connection: it is asked to last 290 s.
+    longest_silence: Duration,
     to: Sender<(Timestamp, Observed)>,
     /// Where to go on; a list comes first.
     version: Option<String>,
@@ -280,7 +285,7 @@ where
 
     /// How long a watch may say nothing.
     fn patience(&self) -> Duration {
-        if self.has_bookmarks { LONGEST_WITHOUT_BOOKMARK } else { LONGEST_SILENCE }
+        if self.has_bookmarks { LONGEST_WITHOUT_BOOKMARK } else { self.longest_silence }
     }
 
     /// Tells changes, and in the end whether there were any. A version that is too old is forgotten.

@@ -11,6 +11,12 @@ use kube::api::PostParams;
 use serde_json::json;
 
 use super::*;
+use crate::options::Timings;
+
+/// A clock, and how long a watch may say nothing by default.
+fn patient(clock: Clock) -> (Clock, Duration) {
+    (clock, Timings::default().longest_silence)
+}
 
 #[tokio::test(start_paused = true)]
 async fn an_unknown_kind_is_asked_for_once_a_minute_although_each_list_begins() {
@@ -22,7 +28,7 @@ async fn an_unknown_kind_is_asked_for_once_a_minute_although_each_list_begins() 
     let server = ApiServer::new(Config { log: Some(log), ..Config::default() });
     let (sender, _receiver) = tokio::sync::mpsc::channel(16);
     let clock = Clock::starting_at(Timestamp::UNIX_EPOCH);
-    let watching = watch::<NodeOverlay>(Client::new(server, "default"), Kind::NodeOverlay, clock, sender);
+    let watching = watch::<NodeOverlay>(Client::new(server, "default"), Kind::NodeOverlay, patient(clock), sender);
     drop(tokio::time::timeout(Duration::from_secs(599), watching).await);
     assert_eq!(count.load(Ordering::Relaxed), 10);
 }
@@ -33,7 +39,7 @@ async fn a_list_is_told_with_its_version() {
     let client = || Client::new(server.clone(), "default");
     let (sender, mut receiver) = tokio::sync::mpsc::channel(16);
     let clock = Clock::starting_at(Timestamp::UNIX_EPOCH);
-    let watching = tokio::spawn(watch::<Namespace>(client(), Kind::Namespace, clock, sender));
+    let watching = tokio::spawn(watch::<Namespace>(client(), Kind::Namespace, patient(clock), sender));
     let Some((_, Observed::Listed { resource_version: Some(listed), .. })) = receiver.recv().await else {
         panic!("no list of a version")
     };
@@ -138,7 +144,7 @@ where
 {
     let (sender, mut receiver) = tokio::sync::mpsc::channel(1024);
     let clock = Clock::starting_at(Timestamp::UNIX_EPOCH);
-    let watching = watch::<K>(Client::new(server.clone(), "default"), kind, clock, sender);
+    let watching = watch::<K>(Client::new(server.clone(), "default"), kind, patient(clock), sender);
     drop(tokio::time::timeout(Duration::from_secs(seconds), watching).await);
     let (mut lists, mut is_set_back) = (Vec::new(), false);
     while let Ok((_, told)) = receiver.try_recv() {
@@ -302,7 +308,8 @@ async fn a_list_that_is_not_answered_is_asked_for_again() {
     let server = SilentAtFirst(ApiServer::new(Config::default()), Arc::default());
     let (sender, mut receiver) = tokio::sync::mpsc::channel(16);
     let clock = Clock::starting_at(Timestamp::UNIX_EPOCH);
-    let watching = tokio::spawn(watch::<Namespace>(Client::new(server, "default"), Kind::Namespace, clock, sender));
+    let watching =
+        tokio::spawn(watch::<Namespace>(Client::new(server, "default"), Kind::Namespace, patient(clock), sender));
     let told = tokio::time::timeout(Duration::from_secs(120), receiver.recv()).await;
     assert!(matches!(told, Ok(Some((_, Observed::Listed { .. })))), "{told:?}");
     watching.abort();
@@ -343,4 +350,25 @@ fn delays_double_to_half_a_minute() {
     let delays: Vec<u64> = (0..10).map(|n| u64::try_from(delay(n, false).as_millis()).unwrap()).collect();
     assert_eq!(delays, [200, 400, 800, 1600, 3200, 6400, 12_800, 25_600, 30_000, 30_000]);
     assert_eq!(delay(u32::MAX, false), LONGEST);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_watch_is_taken_up_again_where_watches_may_break() {
+    let day = Duration::from_secs(86_400);
+    let mut n_requests = Vec::new();
+    for longest_silence in [Timings::default().longest_silence, day * 2] {
+        let count = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&count);
+        let log = RequestLog::new(move |_| {
+            counter.fetch_add(1, Ordering::Relaxed);
+        });
+        let server = ApiServer::new(Config { log: Some(log), quiet_watches: true, ..Config::default() });
+        let (sender, _receiver) = tokio::sync::mpsc::channel(16);
+        let clock = (Clock::starting_at(Timestamp::UNIX_EPOCH), longest_silence);
+        let watching = watch::<Namespace>(Client::new(server, "default"), Kind::Namespace, clock, sender);
+        drop(tokio::time::timeout(day, watching).await);
+        n_requests.push(count.load(Ordering::Relaxed));
+    }
+    // A list and a watch: every five minutes, and once.
+    assert_eq!(n_requests, [2 * 293, 2]);
 }

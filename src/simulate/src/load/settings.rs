@@ -47,7 +47,13 @@ impl Loader {
         let look_pace = NonZeroU32::new(settings.look_pace.unwrap_or(LOOK_PACE));
         // What a cloud in memory says of an instance, and when pods came to a node that may go at once, does not change by
         // itself.
-        let mut timings = Timings { look_pace, drift_period: None, pod_event_grain: NEVER, ..Timings::default() };
+        let mut timings = Timings {
+            look_pace,
+            drift_period: None,
+            pod_event_grain: NEVER,
+            longest_silence: NEVER,
+            ..Timings::default()
+        };
         for (field, value, of) in [
             ("offersPeriod", &settings.offers_period, &mut timings.offers_period),
             ("exhaustedFor", &settings.exhausted_for, &mut timings.exhausted_for),
