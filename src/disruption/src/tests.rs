@@ -22,6 +22,7 @@ mod live;
 mod rolls;
 mod rooms;
 mod slots;
+mod spreads;
 mod sums;
 mod survey;
 mod verdicts;

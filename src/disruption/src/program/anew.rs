@@ -4,15 +4,12 @@
 //! dual price of that packing program. Shared nodes are in that price, so that whole sets of nodes are replaced by whole
 //! sets of others; which nodes these are, the provisioner decides.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use berth_model::{Cluster, PodSpec};
 use berth_packing::{BinType, Budget, Consolidation, ExistingNode, Item, Offer, Problem, prices};
 
-use super::offers::offers;
 use super::{MOST_CELLS, Program};
 use crate::Options;
-use crate::survey::Survey;
 
 /// How exact the prices are: they choose what a whole decision is asked about.
 const BUDGET: Budget = Budget {
@@ -40,9 +37,8 @@ const BUDGET: Budget = Budget {
 };
 
 impl Program {
-    /// Lets pods of these specs, by sort, come to new nodes.
-    pub(super) fn add_new_nodes(&mut self, cluster: &Cluster, specs: &[&PodSpec], survey: &Survey, options: &Options) {
-        let offers = offers(cluster, specs, (survey, &BTreeSet::new()), options);
+    /// Lets pods come to new nodes.
+    pub(super) fn add_new_nodes(&mut self, offers: Vec<Offer>, options: &Options) {
         let (free, paid): (Vec<Offer>, Vec<Offer>) = offers.into_iter().partition(|offer| offer.cost <= 0.0);
         self.price_pods(&paid, options.decisions.solve.node_cost.dollars());
         self.add_slots(&free);

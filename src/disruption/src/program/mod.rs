@@ -7,18 +7,22 @@
 mod anew;
 mod bound;
 mod offers;
+mod places;
 
 pub(crate) use bound::lower_bound;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use berth_decisions::ExpectedNodes;
 use berth_model::{BoundPod, Cluster, Labels, LabelsId, MemberKind, Node, PodSpec, SpecId, Sym};
-use berth_packing::{Consolidated, Consolidation, ExistingNode, Movable, Problem, consolidate};
+use berth_packing::{Consolidated, Consolidation, ExistingNode, Movable, Offer, Problem, consolidate};
 use berth_scheduling::filter;
 use berth_state::{State, is_remade};
 use fixedbitset::FixedBitSet;
+use rustc_hash::FxHashMap;
 
+use self::offers::offers;
+use self::places::{Domains, GroupId, Places};
 use crate::Options;
 use crate::candidate::Candidate;
 use crate::survey::Survey;
@@ -66,12 +70,21 @@ pub(crate) struct Program {
     work: Work,
     /// By how much more than estimated a pod costs on a new node, as a share: a proposal for each.
     margins: &'static [f64],
-    /// By bin that may be emptied: its pods that come again, by `namespace/name`, and their sorts.
-    pods: Vec<Vec<(Box<str>, u32)>>,
+    /// By bin that may be emptied: its pods that come again.
+    pods: Vec<Vec<Pod>>,
+    domains: Domains,
     /// By bin: the candidate, by index.
     candidates: Vec<Option<usize>>,
     /// Whether it knows all about every candidate, but what depends on other pods.
     is_whole: bool,
+}
+
+/// A pod that comes again where its node goes.
+struct Pod {
+    /// `namespace/name`.
+    name: Box<str>,
+    sort: u32,
+    group: Option<GroupId>,
 }
 
 /// Nodes to remove where new ones are launched, one proposal after another: each takes a search of its own.
@@ -140,22 +153,27 @@ impl Program {
             margins: &MARGINS_NOW,
             names: Vec::new(),
             pods: Vec::new(),
+            domains: Domains::default(),
             candidates: Vec::new(),
             is_whole: true,
         };
+        let mut groups = Vec::with_capacity(nodes.len());
         for &node in &nodes {
             let candidate = by_name.get(&node.name).copied();
             let known = candidate.and_then(|at| candidates.get(at));
             let mut holds: BTreeMap<u32, u32> = BTreeMap::new();
-            let mut pods: Vec<(Box<str>, u32)> = Vec::new();
+            let mut pods: Vec<Pod> = Vec::new();
             // In an order that does not depend on what was tried before.
             let mut again: Vec<&BoundPod> = node.pods.iter().filter(|pod| pod.replaced_by.is_some()).collect();
             again.sort_by(|a, b| (symbols.text(a.namespace), &a.name).cmp(&(symbols.text(b.namespace), &b.name)));
-            for pod in again {
-                let id = sorts.id_of(pod)?;
-                *holds.entry(id).or_default() += 1;
-                pods.push((format!("{}/{}", symbols.text(pod.namespace), pod.name).into(), id));
+            let of_node = program.domains.groups_of(cluster, &again);
+            for (pod, group) in again.into_iter().zip(&of_node) {
+                let sort = sorts.id_of(pod)?;
+                *holds.entry(sort).or_default() += 1;
+                let name = format!("{}/{}", symbols.text(pod.namespace), pod.name).into();
+                pods.push(Pod { name, sort, group: *group });
             }
+            groups.push(of_node);
             let is_told = node.holdings.is_empty() && !node.pods.iter().any(|pod| is_beyond(state, cluster, pod));
             program.is_whole &= is_told || known.is_none();
             let pool = known.filter(|_| is_told).and_then(|known| pools.get(known.pool.as_str()).copied());
@@ -173,6 +191,7 @@ impl Program {
             program.pods.push(if pool.is_some() { pods } else { Vec::new() });
             program.candidates.push(candidate);
         }
+        program.domains.count_all(&nodes, &groups);
         let bins = &program.problem.bins;
         let all: f64 = bins.iter().map(|bin| bin.cost).sum();
         let disruption: f64 = bins.iter().map(|bin| bin.disruption).sum();
@@ -181,11 +200,55 @@ impl Program {
         program.problem.most = vec![u32::MAX; pools.len()];
         let specs: Vec<&PodSpec> = sorts.movables.iter().map(|(spec, _)| *spec).collect();
         program.problem.items = sorts.into_items(&nodes)?;
+        let mut offers = offers(cluster, &specs, (survey, &BTreeSet::new()), options);
+        program.merge_sorts(&mut offers);
         if !options.only_now && nodes.len().saturating_mul(program.problem.items.len()) <= MANY_CELLS {
             program.margins = &MARGINS;
         }
-        program.add_new_nodes(cluster, &specs, survey, options);
+        program.add_new_nodes(offers, options);
         Some(program)
+    }
+
+    /// Makes one of sorts that differ by what the program does not see, as by the selector of a spread: each sort is looked for
+    /// by itself.
+    fn merge_sorts(&mut self, offers: &mut [Offer]) {
+        let problem = &mut self.problem;
+        let mut offered: Vec<Vec<usize>> = vec![Vec::new(); problem.items.len()];
+        for (at, offer) in offers.iter().enumerate() {
+            offer.admits.ones().for_each(|sort| offered.get_mut(sort).into_iter().for_each(|known| known.push(at)));
+        }
+        let mut merged: Vec<Movable> = Vec::new();
+        let mut known: FxHashMap<_, u32> = FxHashMap::default();
+        let mut of: Vec<u32> = Vec::with_capacity(offered.len());
+        for ((item, offered), own) in problem.items.iter().zip(offered).zip(0_u32..) {
+            // Of those of which a node holds one at most each is counted by itself.
+            let own = (item.at_most != u32::MAX).then_some(own);
+            let next = u32::try_from(merged.len()).unwrap_or(u32::MAX);
+            let id = *known.entry((&item.size, &item.admitted_by, offered, own)).or_insert(next);
+            if id == next {
+                merged.push(item.clone());
+            }
+            of.push(id);
+        }
+        let of = |sort: u32| of.get(sort as usize).copied().unwrap_or(sort);
+        for bin in &mut problem.bins {
+            let mut holds: BTreeMap<u32, u32> = BTreeMap::new();
+            bin.holds.iter().for_each(|(sort, count)| *holds.entry(of(*sort)).or_default() += count);
+            bin.holds = holds.into_iter().collect();
+        }
+        self.pods.iter_mut().flatten().for_each(|pod| pod.sort = of(pod.sort));
+        for offer in offers {
+            let mut admits = FixedBitSet::with_capacity(merged.len());
+            admits.extend(offer.admits.ones().filter_map(|sort| Some(of(u32::try_from(sort).ok()?) as usize)));
+            offer.admits = admits;
+        }
+        problem.items = merged;
+    }
+
+    /// How many sorts of pods it tells apart.
+    #[cfg(test)]
+    pub(crate) fn n_sorts(&self) -> usize {
+        self.problem.items.len()
     }
 
     /// Whether it knows all about every candidate, but what depends on other pods.
@@ -205,24 +268,16 @@ impl Program {
     }
 
     fn leaving(&self, Consolidated { emptied, moved, .. }: Consolidated) -> Vec<Leaving> {
-        // Places by sort, to be given to pods one after another.
-        let mut places: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
-        for (bin, moved) in moved.iter().enumerate() {
-            for &(item, count) in moved {
-                places.entry(item).or_default().extend((0..count).map(|_| bin));
-            }
-        }
-        // Free slots come last: the first nodes to go need none, as far as that is the same.
-        for places in places.values_mut() {
-            places.sort_by_key(|bin| *bin < self.names.len());
-        }
+        let mut places = Places::new(&self.domains, &moved);
         let mut leaving = Vec::with_capacity(emptied.len());
+        // As one command after another has it: those that go later are yet where they are.
         for bin in emptied {
             let Some(candidate) = self.candidates.get(bin).copied().flatten() else { continue };
             let pods = self.pods.get(bin).map_or(&[][..], Vec::as_slice);
-            let moves = pods.iter().filter_map(|(pod, item)| {
-                let to = places.get_mut(item)?.pop()?;
-                Some((pod.clone(), self.names.get(to)?.clone()))
+            pods.iter().filter_map(|pod| pod.group).for_each(|group| places.leave(group, bin));
+            let moves = pods.iter().filter_map(|pod| {
+                let to = places.take(pod.sort, pod.group, bin)?;
+                Some((pod.name.clone(), self.names.get(to)?.clone()))
             });
             let moves: Vec<Move> = moves.collect();
             leaving.push(Leaving { candidate, launches: moves.len() < pods.len(), moves });

@@ -17,6 +17,7 @@ use super::pre_allocate::{pre_allocate, pre_allocating};
 use super::preempt::preempt;
 use super::queue_position::QueuePosition;
 use super::shape::Shape;
+use super::shared::may_come_to;
 use super::world::World;
 
 impl Scheduler<'_> {
@@ -226,10 +227,12 @@ impl Scheduler<'_> {
     // Whether a pod of a class could be bound to a node now.
     fn may_come_to(&mut self, id: ClassId, node: usize) -> bool {
         let world = World::new(&self.tables, &self.ledger);
+        if !self.tables.stands_at(node) || !may_be_placed(world, id) {
+            return false;
+        }
         let asked = |index: &Index| world.obstacle(index, &world.values(index), node).is_none();
-        self.tables.stands_at(node)
-            && may_be_placed(world, id)
-            && self.caches.with_index(world, id, asked) == Some(true)
+        let by_rules = may_come_to(world, &mut self.caches, id, node);
+        by_rules.unwrap_or_else(|| self.caches.with_index(world, id, asked) == Some(true))
     }
 
     // Whether a pod may come, in a plan, to the node that room was made on for it once those that are being deleted there have

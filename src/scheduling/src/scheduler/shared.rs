@@ -2,6 +2,7 @@
 //! labels they have, and whoever they keep to or from. What the index does not know is beside it: the nodes with pods that a
 //! class counts on the host name, which are kept for each class. What a what-if has changed is looked at node by node.
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use berth_model::{ClassId, CounterId, Images, MemberKind, PodSpec, ReservationAsk, Sym};
@@ -15,6 +16,7 @@ use super::counted::CountedNodes;
 use super::index::{Index, tells_nodes_apart};
 use super::indexes::{IndexId, Indexes};
 use super::ledger::Ledger;
+use super::obstacle::Instead;
 use super::shape::{CountedBy, Shape};
 use super::sharers::{Asked, Sharer, SharerVersion, Sharers};
 use super::tables::{Tables, stands};
@@ -105,23 +107,40 @@ fn catch_up_as(world: World<'_>, caches: &mut Caches, sharer: &Sharer) -> Option
     Some(())
 }
 
-/// A class that shares an index now.
+/// A class that shares an index now. While room is held for pods, a class that counts others on the host name does not.
 fn sharer(world: World<'_>, caches: &mut Caches, id: ClassId) -> Option<Arc<Sharer>> {
-    if !caches.sharers.is_used || !world.ledger.nominated.is_empty() {
+    let holds_room = !world.ledger.nominated.is_empty();
+    if holds_room && !world.ledger.what_if.aside.is_empty() {
+        return None;
+    }
+    let sharer = known_sharer(world, caches, id).filter(|sharer| !holds_room || sharer.counters.is_empty())?;
+    let (_, spec) = world.class_and_spec(id)?;
+    (images_weigh_nothing(world.tables, spec) && is_on_few_nodes(world.ledger, &sharer)).then_some(sharer)
+}
+
+/// Whether a pod of a class could come to a node now, by what it shares with others; `None` where that takes an index of its own.
+pub(super) fn may_come_to(world: World<'_>, caches: &mut Caches, id: ClassId, node: usize) -> Option<bool> {
+    let sharer = known_sharer(world, caches, id).filter(|sharer| !sharer.shape.spreads_over_hosts())?;
+    let (_, spec) = world.class_and_spec(id)?;
+    let values = sharer.shape.values(world.state, &Beside::default(), |_| (0, 0));
+    let of_class = (&sharer.shape, spec.priority);
+    Some(world.obstacle_to(of_class, (&values, &|_, _| (0, 0)), node).is_none())
+}
+
+/// A class that may share an index.
+fn known_sharer(world: World<'_>, caches: &mut Caches, id: ClassId) -> Option<Arc<Sharer>> {
+    if !caches.sharers.is_used {
         return None;
     }
     let version = SharerVersion { nodes: world.ledger.groups.version(), launchable: caches.sharers.version };
     let known = caches.sharers.of_class.get(&id);
-    let sharer = if let Some(known) = known.filter(|known| known.as_ref().is_none_or(|k| k.version == version)) {
-        known.clone()?
-    } else {
-        let before = known.cloned().flatten();
-        let sharer = sharer_anew(world, &mut caches.sharers, id, version, before.as_deref()).map(Arc::new);
-        caches.sharers.of_class.insert(id, sharer.clone());
-        sharer?
-    };
-    let (_, spec) = world.class_and_spec(id)?;
-    (images_weigh_nothing(world.tables, spec) && is_on_few_nodes(world.ledger, &sharer)).then_some(sharer)
+    if let Some(known) = known.filter(|known| known.as_ref().is_none_or(|k| k.version == version)) {
+        return known.clone();
+    }
+    let before = known.cloned().flatten();
+    let sharer = sharer_anew(world, &mut caches.sharers, id, version, before.as_deref()).map(Arc::new);
+    caches.sharers.of_class.insert(id, sharer.clone());
+    sharer
 }
 
 fn sharer_anew(
@@ -227,8 +246,15 @@ fn best_shared(
         Some((key, (own, ledger.groups.rank(node))))
     });
     let placed: SmallVec<[(CellKey, (i64, u64)); 8]> = placed.collect();
+    let (of_all, priority) = (OnceCell::new(), world.class_and_spec(shape.class).map_or(0, |(_, spec)| spec.priority));
     let admits = |key: &CellKey| {
         let on_host = |counter| on_host(shape, key, counter);
+        if let Some(node) = key.alone {
+            let values = of_all.get_or_init(|| shape.values(world.state, &Beside::default(), least_on_hosts));
+            // No class that shares an index has a spread over hosts while room is held.
+            let least_on_hosts = |rule: usize, _: Instead<'_>| least_on_hosts(rule);
+            return world.obstacle_to((shape, priority), (values, &least_on_hosts), node as usize).is_none();
+        }
         match counts {
             Some(counts) => shape.obstacle_with(&values, counts, &key.domains, on_host).is_none(),
             None => shape.obstacle(&values, &key.domains, on_host).is_none(),
@@ -295,7 +321,8 @@ fn least_on_hosts(world: World<'_>, sharer: &Sharer, rule: usize) -> (u32, u32) 
     (if n_with < n_counted || n_counted == 0 { 0 } else { least }, n_counted)
 }
 
-// What matters of a spec as long as only the nodes are looked at, and no image weighs anything.
+// What matters of a spec as long as only the nodes are looked at, and no image weighs anything. By its priority any room that is
+// held is some other's.
 fn of_nodes(spec: &PodSpec) -> PodSpec {
     PodSpec {
         requests: spec.requests.clone(),
@@ -308,6 +335,7 @@ fn of_nodes(spec: &PodSpec) -> PodSpec {
         assumed: spec.assumed,
         units: spec.units.clone(),
         images: Images::default(),
+        priority: i32::MIN,
         ..PodSpec::default()
     }
 }

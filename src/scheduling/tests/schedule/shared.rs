@@ -1,7 +1,7 @@
 //! Classes that share an index are told what their own would tell them, in what-ifs too.
 
 use berth_model::{ClassId, PodSpec, Requirement, Requirements, SpreadConstraint, Universe};
-use berth_scheduling::{Launchable, Queue, Scheduler};
+use berth_scheduling::{Expected, Launchable, Queue, Scheduler};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
@@ -56,11 +56,15 @@ pub(crate) fn spec_of(world: &mut World, of: &str, rule: usize, milli_cpu: i64) 
     spec
 }
 
-fn hold(grounds: &[Ground], rules: &[(usize, usize, i64)], order: &[usize]) {
+/// By app: the priority of its pods.
+const PRIORITIES: [i32; 5] = [0, -3, 5, 0, 5];
+
+fn hold(grounds: &[Ground], rules: &[(usize, usize, i64)], order: &[usize], rooms: &[(usize, usize)]) {
     let mut world = World::new();
     let rules = || APPS.into_iter().zip(rules.iter().cycle());
-    let specs: Vec<PodSpec> =
+    let mut specs: Vec<PodSpec> =
         rules().map(|(_, (of, rule, milli_cpu))| spec_of(&mut world, APPS[*of], *rule, *milli_cpu)).collect();
+    specs.iter_mut().zip(PRIORITIES).for_each(|(spec, priority)| spec.priority = priority);
     for (at, (zone, cpus, is_coming_up, apps)) in grounds.iter().enumerate() {
         world.mk_node(&format!("n{at}"), APPS[*zone], cpus * 1000, 64).is_coming_up = *is_coming_up;
         for &app in apps {
@@ -75,8 +79,28 @@ fn hold(grounds: &[Ground], rules: &[(usize, usize, i64)], order: &[usize]) {
     let classes: Vec<ClassId> = asking.map(|(_, id)| id).collect();
     let mut scheduler = Scheduler::new(&world.cluster, &universe, Launchable::default());
     let again: Vec<ClassId> = order.iter().map(|at| classes[at % classes.len()]).collect();
+    let rooms: Vec<(ClassId, usize)> =
+        rooms.iter().map(|(app, node)| (classes[app % classes.len()], node % grounds.len())).collect();
+    let mut expected = Expected::new();
+    for (id, node) in &rooms {
+        let row = universe.class(*id).unwrap().rows[0];
+        expected.entry(row).or_default().push_back((*node, 1));
+    }
     for &id in &again {
         let mut own = scheduler.clone().with_own_indexes();
+        let [mut holding, mut of_own] = [scheduler.clone(), own.clone()];
+        for &(id, node) in &rooms {
+            holding.nominate(id, node);
+            of_own.nominate(id, node);
+        }
+        for &id in &classes {
+            assert_eq!(holding.choose(id), of_own.choose(id), "{id:?} beside room that is held: {rooms:?}");
+        }
+        let trials = [&mut scheduler, &mut own].map(|scheduler| {
+            scheduler.expect(expected.clone());
+            scheduler.try_out(Queue::default()).map(|trial| (trial.left, trial.placements))
+        });
+        assert_eq!(trials[0], trials[1], "expected on {rooms:?}");
         for node in 0..grounds.len() {
             let without = (scheduler.try_without(node, &again), own.try_without(node, &again));
             assert_eq!(without.0, without.1, "without {node}, {again:?}");
@@ -102,10 +126,11 @@ fn a_shared_index_tells_what_an_own_one_tells() {
         prop::collection::vec(ground, 3..10),
         prop::collection::vec((0..5_usize, 0..11_usize, prop::sample::select(vec![500_i64, 700])), 5),
         prop::collection::vec(0..5_usize, 1..12),
+        prop::collection::vec((0..5_usize, 0..10_usize), 0..6),
     );
     runner
-        .run(&inputs, |(grounds, rules, order)| {
-            hold(&grounds, &rules, &order);
+        .run(&inputs, |(grounds, rules, order, rooms)| {
+            hold(&grounds, &rules, &order, &rooms);
             Ok(())
         })
         .unwrap();
