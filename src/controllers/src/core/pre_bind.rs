@@ -247,7 +247,8 @@ impl Core {
             "a pod waits for its volumes on that node no more"
         );
         let (job, uid) = (Job::Bind(pod.clone()), waiting.binding.object.uid.as_deref().unwrap_or_default());
-        if matches!(why, GaveUp::NotProvisioned | GaveUp::NoVolume | GaveUp::TimedOut) {
+        // Whatever it was may be so at the next try.
+        if !matches!(why, GaveUp::PodGone | GaveUp::Preempted) {
             self.leave_alone(uid, now);
         }
         if let Some(assumption) = self.assumed.remove(&job) {
@@ -417,6 +418,32 @@ mod tests {
             assert_eq!(node_of_late(&core), None, "{why}");
             assert!(core.pre_binding.is_empty() && !core.queue.is_running(&Job::Bind(pod_of("late"))), "{why}");
         }
+    }
+
+    /// The regression, found by faults at each write: what was refused was written again at once, for ever.
+    #[test]
+    fn a_write_about_a_volume_that_is_refused_is_not_repeated_at_once() {
+        let mut core = at_rest(2);
+        applied::<PersistentVolumeClaim>(&mut core, claim(9, None, None));
+        applied::<Pod>(&mut core, user("late", "data"));
+        assert!(!core.has_volumes(&to_n1("late"), now()));
+        let mut effects = std::mem::take(&mut core.effects);
+        let mut n_written = 0;
+        for _ in 0..5 {
+            for effect in effects {
+                if let Effect::Write(job @ Some(Job::Volume(_)), write) = effect {
+                    n_written += 1;
+                    core.handle(Input::Written(job, write, Outcome::Conflict("old".to_owned())), now());
+                }
+            }
+            effects = core.work(now());
+        }
+        assert_eq!(n_written, 1);
+        let again = core.work(after(now(), LOOK));
+        assert!(
+            again.iter().any(|effect| matches!(effect, Effect::Write(Some(Job::Volume(_)), _))),
+            "it is tried again later"
+        );
     }
 
     #[test]

@@ -113,12 +113,16 @@ impl Core {
         self.write(Job::Volume(id), Write { key, uid, op: Op::Merge(patch) });
     }
 
-    /// The write of a node to a claim, or of a claim to a volume, was answered. Whatever came of it, the pod is looked at again.
+    /// The write of a node to a claim, or of a claim to a volume, was answered. Whatever came of it, the pod is looked at again
+    /// some time.
     pub(super) fn selected(&mut self, job: &Job, outcome: &Outcome) {
         self.queue.done(job);
         if let Job::Volume(claim) = job {
             self.kept_volumes.remove(claim);
-            self.look_at_users_of(claim);
+            // What was refused would be again, as long as nothing else is told: it is tried again a while later.
+            if matches!(outcome, Outcome::Done(_)) {
+                self.look_at_users_of(claim);
+            }
         }
         if !matches!(outcome, Outcome::Done(_)) {
             tracing::debug!(?job, outcome = outcome.word(), "the node or the claim of a volume was not written");
