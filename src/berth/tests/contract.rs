@@ -151,6 +151,11 @@ fn a_plan_says_why_its_search_stopped() {
     let optimal = "\nSearch:        every way to fill the new nodes was tried; the plan is optimal\n";
     assert!(plan(&few, &[]).stdout.contains(optimal));
     assert!(!plan(&few, &["--effort", "low"]).stdout.contains("Search:"));
+    let room = "{capacity: {cpu: '1', memory: 4Gi, pods: '9'}, allocatable: {cpu: '1', memory: 4Gi, pods: '9'}, conditions: \
+                [{type: Ready, status: 'True'}]}";
+    let node = format!("---\napiVersion: v1\nkind: Node\nmetadata: {{name: n1}}\nstatus: {room}\n");
+    let beside = plan(&(few.clone() + &node), &[]).stdout;
+    assert!(beside.contains("was tried; they are optimal for the pods that existing nodes leave\n"), "{beside}");
     // So many different pods that the rounds of the default effort do not suffice.
     let many: String = (0..90).map(|at| deployment(&format!("app-{at}"), 1, &format!("{}m", 300 + 37 * at))).collect();
     assert_eq!(plan_json(&many, &[])["summary"]["searchStopped"], "WorkSpent");

@@ -238,6 +238,11 @@ impl Allocation {
         self.existing.count(kind) + with
     }
 
+    /// Whether some go to nodes that exist.
+    pub fn uses_existing(&self) -> bool {
+        self.existing.on_nodes.values().any(|placements| !placements.is_empty())
+    }
+
     /// The pods that give way on an existing node to others of higher priority.
     pub fn preempted(&self, node: usize) -> &[Box<str>] {
         self.existing.preempted(node)

@@ -60,8 +60,7 @@ impl Summary {
         // They have their place, and are in no class any more.
         summary.pods += plan.allocation.count(MemberKind::Pod);
         summary.reservations += plan.allocation.count(MemberKind::Reservation);
-        summary.is_beside_existing =
-            plan.allocation.count(MemberKind::Pod) + plan.allocation.count(MemberKind::Reservation) > 0;
+        summary.is_beside_existing = plan.allocation.uses_existing();
         summary.placed = summary.pods.saturating_sub(summary.unschedulable);
         for claims in &plan.solution.claims {
             let count = u64::from(claims.count);
