@@ -1,8 +1,5 @@
 //! Pods that come before others of their priority.
 //!
-//! A pod whose volumes are being made or bound for a node cannot go elsewhere any more. If another pod were placed before it, the
-//! spreads and the affinity that let it go there might not hold any more.
-//!
 //! A pod that a controller makes in place of one which was told to leave has the room that was looked for before the node went.
 //! As many pods of a controller come first as of its pods were told to leave and have left, within a bounded time.
 //!
@@ -67,7 +64,7 @@ impl First {
     }
 
     /// A pod comes first until it has a node.
-    pub(super) fn put_first(&mut self, pod: &PodName, uid: &str) {
+    fn put_first(&mut self, pod: &PodName, uid: &str) {
         self.came.insert(pod.clone(), uid.to_owned());
         Arc::make_mut(&mut self.names).insert(text(pod));
     }

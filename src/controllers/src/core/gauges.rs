@@ -111,7 +111,7 @@ impl Core {
 
     fn pod_metrics(&self, now: Timestamp) -> Vec<Metric> {
         let (mut sums, mut waiting, mut gated, mut longest) = (Sums::new(), 0.0, 0.0, [0.0_f64; 2]);
-        for pod in self.state.pods() {
+        for pod in self.state.pods_with_observed().filter_map(|(_, observed)| observed) {
             let phase = pod.phase().unwrap_or("Pending").to_owned();
             let node = pod.node();
             let waits = [node.is_none() && phase == "Pending", phase == "Pending"];

@@ -198,12 +198,20 @@ impl Core {
         patch: berth_state::Patch,
         write: Write,
     ) -> bool {
+        let is_assumed = self.assume(job.clone(), object, patch);
+        if is_assumed {
+            self.write(job, write);
+        }
+        is_assumed
+    }
+
+    /// Assumes what a job is about to write, unless it waits for an answer, or the state does not know the object so.
+    pub(super) fn assume(&mut self, job: Job, object: &ObjectRef, patch: berth_state::Patch) -> bool {
         if self.queue.is_running(&job) {
             return false;
         }
         let Some(assumed) = self.state.assume(object, patch) else { return false };
-        self.assumed.insert(job.clone(), assumed.assumption);
-        self.write(job, write);
+        self.assumed.insert(job, assumed.assumption);
         true
     }
 

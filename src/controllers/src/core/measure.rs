@@ -1,8 +1,5 @@
 //! What is counted as it happens.
 
-use std::collections::BTreeSet;
-use std::time::Duration;
-
 use berth_api::NodeClaim;
 use berth_state::Touched;
 use jiff::Timestamp;
@@ -11,14 +8,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use super::{Core, Effect, Job};
 use crate::claim::conditions;
 use crate::clock::elapsed;
-use crate::kind::Kind;
+use crate::kind::{Kind, NamedObject};
 use crate::metrics::{Counter, Measured};
 use crate::observed::{Object, Observed};
 use crate::view::{PodName, pool_of};
 use crate::write::{Op, Outcome, Write};
-
-/// For how long after an instance began to end its NodeClaim is remembered that is not known any more.
-const REMEMBERED: Duration = Duration::from_secs(60 * 60);
 
 impl Core {
     /// Counts what a watch tells, before the view knows it.
@@ -54,11 +48,15 @@ impl Core {
         }
     }
 
+    /// An object is gone. The answer to a write may tell so before its watch does: a node or a NodeClaim counts once, as long as
+    /// the view knows it.
     fn count_gone(&mut self, kind: Kind, metadata: &ObjectMeta, now: Timestamp) {
+        let (name, uid) = (metadata.name.clone().unwrap_or_default(), metadata.uid.as_deref().unwrap_or_default());
+        let is_known = self.view.metadata_of(&NamedObject::cluster(kind, name), uid).is_some();
         let pool = ("nodepool", pool_of(metadata).unwrap_or_default());
         let zone = ("zone", label_of(metadata, berth_api::labels::ZONE));
         match kind {
-            Kind::Node if !pool.1.is_empty() => {
+            Kind::Node if is_known && !pool.1.is_empty() => {
                 self.counts.add(Counter::NodesTerminated, &[pool, zone]);
                 let lasted = [
                     (Measured::NodesLived, &metadata.creation_timestamp),
@@ -70,11 +68,13 @@ impl Core {
                     }
                 }
             }
-            Kind::NodeClaim => {
+            Kind::NodeClaim if is_known => {
                 let capacity_type = ("capacity_type", label_of(metadata, berth_api::labels::CAPACITY_TYPE));
                 self.counts.add(Counter::NodeClaimsTerminated, &[capacity_type, pool, zone]);
-                // The answer to a write may have told before that it is gone: then the view knows no conditions any more.
-                let ending = self.ending.remove(metadata.uid.as_deref().unwrap_or_default());
+                let known = self.view.claims.get(metadata.name.as_deref().unwrap_or_default());
+                let all = known.and_then(|claim| claim.status.as_ref()).map(|status| &status.conditions[..]);
+                let ending = conditions::get(all.unwrap_or_default(), conditions::INSTANCE_TERMINATING);
+                let ending = ending.filter(|known| known.status == "True").map(|known| known.last_transition_time.0);
                 let deletion = metadata.deletion_timestamp.as_ref().map(|time| time.0);
                 for (what, since) in [(Measured::ClaimsEnded, deletion), (Measured::InstancesEnded, ending)] {
                     if let Some(since) = since {
@@ -83,7 +83,6 @@ impl Core {
                 }
             }
             Kind::Pod => {
-                let uid = metadata.uid.as_deref().unwrap_or_default();
                 self.starting.remove(uid);
                 self.arrived.remove(uid);
                 self.pod_times.forget(uid);
@@ -99,17 +98,6 @@ impl Core {
             return;
         }
         self.count_transitions(before, now);
-        let ending = |all: &[Condition]| {
-            let known = conditions::get(all, conditions::INSTANCE_TERMINATING);
-            known.filter(|known| known.status == "True").map(|known| known.last_transition_time.0)
-        };
-        if let (None, Some(since)) = (ending(before), ending(now)) {
-            let there: BTreeSet<&str> =
-                self.view.claims.values().filter_map(|claim| claim.metadata.uid.as_deref()).collect();
-            let is_recent = |known: &Timestamp| elapsed(*known, since) < REMEMBERED;
-            self.ending.retain(|uid, known| there.contains(uid.as_str()) || is_recent(known));
-            self.ending.insert(claim.metadata.uid.clone().unwrap_or_default(), since);
-        }
         if is_drained(now) && !is_drained(before) {
             let pool = ("nodepool", pool_of(&claim.metadata).unwrap_or_default());
             self.counts.add(Counter::NodesDrained, &[pool]);
@@ -283,24 +271,30 @@ mod tests {
             let ending = json!({"type": conditions::INSTANCE_TERMINATING, "status": "True", "reason": "InstanceTerminating",
                 "message": "", "lastTransitionTime": began});
             claim.status.as_mut().unwrap().conditions.push(serde_json::from_value(ending).unwrap());
-            let metadata = claim.metadata.clone();
             core.handle(Input::Observed(Observed::Applied(Object::from(claim))), began);
-            let write = on(Kind::NodeClaim, &metadata, Op::Delete { grace: None });
-            core.handle(Input::Written(None, Box::new(write), Outcome::NotFound), began);
-            assert!(core.view.claims.get(name).is_none());
         }
-        let later = "2026-01-01T00:01:07Z".parse().unwrap();
+        let at = |second: i64| Timestamp::from_second(began.as_second() + second).unwrap();
         for (name, uid) in [("web-0", "c0"), ("web-1", "c1")] {
+            let metadata = core.view.claims.get(name).unwrap().metadata.clone();
+            let write = on(Kind::NodeClaim, &metadata, Op::Delete { grace: None });
+            core.handle(Input::Written(None, Box::new(write), Outcome::NotFound), at(7));
+            assert!(core.view.claims.get(name).is_none());
+            // Its watch tells it, too.
             let metadata =
                 ObjectMeta { name: Some(name.to_owned()), uid: Some(uid.to_owned()), ..ObjectMeta::default() };
-            core.handle(Input::Observed(Observed::Deleted(Kind::NodeClaim, Box::new(metadata))), later);
+            core.handle(Input::Observed(Observed::Deleted(Kind::NodeClaim, Box::new(metadata))), at(9));
         }
         let metrics = core.counts.metrics_with(&Counts::default());
-        let ended = metrics.iter().find(|one| one.name.ends_with("nodeclaims_instance_termination_duration_seconds"));
-        let Some(Values::Histogram(all)) = ended.map(|ended| &ended.values) else { panic!("{ended:?}") };
-        let measured: Vec<(f64, u64)> =
-            all.iter().map(|(_, one)| (one.sum, one.buckets.iter().map(|(_, n)| n).sum())).collect();
-        assert_eq!(measured, [(14.0, 2)]);
+        let values = |name: &str| metrics.iter().find(|one| one.name == name).map(|one| &one.values).unwrap();
+        for name in ["instance_termination", "termination"] {
+            let name = format!("karpenter_nodeclaims_{name}_duration_seconds");
+            let Values::Histogram(all) = values(&name) else { panic!("{name}") };
+            let measured: Vec<(f64, u64)> =
+                all.iter().map(|(_, one)| (one.sum, one.buckets.iter().map(|(_, n)| n).sum())).collect();
+            assert_eq!(measured, [(14.0, 2)], "{name}");
+        }
+        let Values::Counter(all) = values("karpenter_nodeclaims_terminated") else { panic!("a counter") };
+        assert_eq!(all.iter().map(|(_, n)| n).sum::<u64>(), 2);
     }
 
     #[test]

@@ -252,8 +252,6 @@ pub(crate) struct Core {
     starting: BTreeMap<String, Timestamp>,
     /// Pods without a node, by uid: when a watch told of them first.
     arrived: BTreeMap<String, Timestamp>,
-    /// By uid of a NodeClaim: since when its instance ends.
-    ending: BTreeMap<String, Timestamp>,
     pod_times: PodTimes,
     /// When something was seen first.
     unsynced_since: Option<Timestamp>,
@@ -332,7 +330,6 @@ impl Core {
             n_refused: 0,
             starting: BTreeMap::new(),
             arrived: BTreeMap::new(),
-            ending: BTreeMap::new(),
             pod_times: PodTimes::default(),
             unsynced_since: None,
             own_bindings: BTreeSet::new(),
@@ -354,7 +351,6 @@ impl Core {
                 self.note_rejection(&observed, now);
                 self.tell_state(&observed, now);
                 self.tell_unreadable(&observed, now);
-                self.look_at_volumes(&observed);
                 let concerned = self.view.observe(observed);
                 self.touch(concerned, now);
             }
@@ -460,6 +456,7 @@ impl Core {
                         self.queue.add(Job::Claim(claim));
                     }
                     self.touch_reservations_on(&name);
+                    self.look_at_pre_binding(|_, waiting| waiting.is_on(&name));
                     self.queue.add(Job::Node(name));
                 }
                 Concerns::PodsOn(node) => {
@@ -471,8 +468,9 @@ impl Core {
                     self.forget_awaited(&name);
                     self.follow_places(&name, now);
                     self.follow_first(&name, now);
-                    self.look_at_waiting(name);
+                    self.look_at_pre_binding(|pod, _| *pod == name);
                 }
+                Concerns::VolumeClaim(claim) => self.look_at_users_of(&claim),
                 Concerns::Pool(name) => self.pool_changed(&name, now),
                 Concerns::Overlays => self.look_at_overlays(),
                 Concerns::ClaimsOf(pool) => {

@@ -45,9 +45,28 @@ impl Core {
     /// on their way out among them.
     fn node_sums(&self) -> Vec<Metric> {
         let (mut allocatable, mut overhead) = (Sums::new(), Sums::new());
-        let (mut requests, mut limits) = (Sums::new(), Sums::new());
-        let (mut daemon_requests, mut daemon_limits) = (Sums::new(), Sums::new());
-        let mut labels: BTreeMap<&str, Labels> = BTreeMap::new();
+        // Requests and limits of all, and of daemons.
+        let mut of_pods: [Sums; 4] = Default::default();
+        let (mut names, mut known) = (Cluster::new(), BTreeMap::new());
+        let mut by_node: BTreeMap<&str, [BTreeMap<String, f64>; 4]> = BTreeMap::new();
+        let pods = self.state.pods_with_observed().filter_map(|(_, observed)| observed);
+        for pod in pods.filter(|pod| !pod.has_ended()) {
+            let Some((node, spec)) = pod.node().zip(pod.spec()) else { continue };
+            // Pods of one workload share theirs.
+            let asked = || requests_and_limits_of(spec, &mut names);
+            let own = known.entry(std::ptr::from_ref(spec)).or_insert_with(asked);
+            let is_daemon = pod.controller().is_some_and(|owner| owner.kind == "DaemonSet");
+            let sums = by_node.entry(node).or_default();
+            *sums[0].entry("pods".to_owned()).or_default() += 1.0;
+            for (sums, amounts) in sums.iter_mut().zip(own.iter().chain(own.iter().filter(|_| is_daemon))) {
+                for (resource, amount) in amounts {
+                    match sums.get_mut(resource) {
+                        Some(sum) => *sum += amount,
+                        None => drop(sums.insert(resource.clone(), *amount)),
+                    }
+                }
+            }
+        }
         for (name, node) in self.view.nodes.iter() {
             let of_node = node_labels(node);
             let status = node.status.as_ref();
@@ -56,34 +75,20 @@ impl Core {
                 let kept = given.and_then(|all| all.get(resource)).map_or(0.0, amount);
                 *overhead.entry(of_resource(&of_node, resource)).or_default() += amount(capacity) - kept;
             }
+            let [requests, ..] = &mut of_pods;
             for (resource, has) in given.into_iter().flatten() {
                 let own = of_resource(&of_node, resource);
                 // Each has its name, though nobody may request it.
                 requests.entry(own.clone()).or_default();
                 *allocatable.entry(own).or_default() += amount(has);
             }
-            labels.insert(name, of_node);
-        }
-        let (mut names, mut known) = (Cluster::new(), BTreeMap::new());
-        for pod in self.state.pods().filter(|pod| !pod.has_ended()) {
-            let Some((of_node, spec)) = pod.node().and_then(|node| labels.get(node)).zip(pod.spec()) else { continue };
-            let is_daemon = pod.controller().is_some_and(|owner| owner.kind == "DaemonSet");
-            let add = |sums: &mut Sums, amounts: &BTreeMap<String, f64>| {
-                for (resource, amount) in amounts {
-                    *sums.entry(of_resource(of_node, resource)).or_default() += amount;
+            for (sums, own) in of_pods.iter_mut().zip(by_node.get(name.as_str()).into_iter().flatten()) {
+                for (resource, amount) in own {
+                    *sums.entry(of_resource(&of_node, resource)).or_default() += amount;
                 }
-            };
-            // Pods of one workload share theirs.
-            let asked = || requests_and_limits_of(spec, &mut names);
-            let [own_requests, own_limits] = known.entry(std::ptr::from_ref(spec)).or_insert_with(asked);
-            add(&mut limits, own_limits);
-            add(&mut requests, own_requests);
-            *requests.entry(of_resource(of_node, "pods")).or_default() += 1.0;
-            if is_daemon {
-                add(&mut daemon_limits, own_limits);
-                add(&mut daemon_requests, own_requests);
             }
         }
+        let [requests, limits, daemon_requests, daemon_limits] = of_pods;
         let [cluster, pools] = shares(&allocatable, &requests);
         vec![
             gauge("karpenter_nodes_allocatable", "What pods may use of nodes, summed up", allocatable),

@@ -7,7 +7,7 @@
 //! A pod gives its place up where the node goes away, a volume is bound that the node does not reach, a provisioner gives up, a
 //! more important pod needs the room, or ten minutes have passed, as with kube-scheduler. It is looked at anew then, with all others.
 //!
-//! A process that starts anew assumes nothing. What is left is the nomination, and that such pods come first.
+//! A process that starts anew assumes nothing. What is left is the nomination.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,14 +17,11 @@ use berth_decisions::{Binding, Nomination};
 use berth_state::{Event, Outcome as Settled, Patch};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::schedule::{is_disrupted, pod_name};
 use super::volumes::{SELECTED_NODE, VolumesOn};
 use super::{Core, Job};
 use crate::clock::after;
-use crate::kind::Kind;
-use crate::observed::{Object, Observed};
 use crate::view::PodName;
 
 /// How often a pod that waits for its volumes is looked at, whatever is told of them.
@@ -42,6 +39,12 @@ pub(super) struct Waiting {
     until: Timestamp,
     /// Claims for which the provisioner was seen to be told the node.
     told: BTreeSet<String>,
+}
+
+impl Waiting {
+    pub(super) fn is_on(&self, node: &str) -> bool {
+        *self.binding.node.key.name == *node
+    }
 }
 
 /// Why a pod gives its place up.
@@ -96,76 +99,32 @@ impl Core {
         if self.queue.is_running(&job) {
             return;
         }
-        if let Some(uid) = &binding.object.uid {
-            self.first.put_first(&pod, uid);
-        }
         let (object, node) = (binding.object.clone(), node.clone());
         self.nominate(&Nomination { object, node: node.clone(), after_evictions: false, waits_for: None }, now);
         let patch = Patch::Bind { node: node.key.name, annotations: binding.annotations.clone() };
-        let Some(assumed) = self.state.assume(&binding.object, patch) else { return };
-        self.assumed.insert(job.clone(), assumed.assumption);
+        if !self.assume(job.clone(), &binding.object, patch) {
+            return;
+        }
         self.queue.start(job);
         self.queue.add_at(Job::PreBind(pod.clone()), after(now, LOOK));
         let waiting = Waiting { binding: binding.clone(), until: after(now, MOST), told: BTreeSet::new() };
         self.pre_binding.insert(pod, waiting);
     }
 
-    /// Pods that wait for their volumes look again when something of these is told.
-    pub(super) fn look_at_volumes(&mut self, observed: &Observed) {
-        if self.pre_binding.is_empty() {
-            return;
-        }
-        match observed {
-            Observed::Applied(Object::PersistentVolumeClaim(claim)) => {
-                let metadata = &claim.metadata;
-                let (namespace, name) = (metadata.namespace.clone(), metadata.name.clone());
-                let (namespace, name) = (namespace.unwrap_or_default(), name.unwrap_or_default());
-                self.look_at_users_of(&PodName { namespace, name });
-            }
-            Observed::Applied(Object::PersistentVolume(volume)) => {
-                let claim = volume.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref());
-                let Some(claim) = claim else { return };
-                let (namespace, name) = (claim.namespace.clone(), claim.name.clone());
-                let (namespace, name) = (namespace.unwrap_or_default(), name.unwrap_or_default());
-                self.look_at_users_of(&PodName { namespace, name });
-            }
-            Observed::Applied(Object::Node(node)) => self.look_at_those_on(&node.metadata),
-            Observed::Deleted(Kind::Node, metadata) => self.look_at_those_on(metadata),
-            Observed::Deleted(Kind::NodeClaim | Kind::PersistentVolumeClaim, _) | Observed::Listed { .. } => {
-                self.look_at_all(|_| true);
-            }
-            _ => {}
-        }
-    }
-
-    /// Pods that wait on a node look again.
-    fn look_at_those_on(&mut self, node: &ObjectMeta) {
-        let name = node.name.as_deref();
-        self.look_at_all(|waiting| Some(&*waiting.binding.node.key.name) == name);
-    }
-
-    fn look_at_all(&mut self, is_meant: impl Fn(&Waiting) -> bool) {
-        for (pod, _) in self.pre_binding.iter().filter(|(_, waiting)| is_meant(waiting)) {
+    /// Those of the pods that wait for their volumes look again.
+    pub(super) fn look_at_pre_binding(&mut self, is_meant: impl Fn(&PodName, &Waiting) -> bool) {
+        for (pod, _) in self.pre_binding.iter().filter(|(pod, waiting)| is_meant(pod, waiting)) {
             self.queue.add(Job::PreBind(pod.clone()));
-        }
-    }
-
-    /// A pod looks again, if it waits for its volumes.
-    pub(super) fn look_at_waiting(&mut self, pod: PodName) {
-        if self.pre_binding.contains_key(&pod) {
-            self.queue.add(Job::PreBind(pod));
         }
     }
 
     /// Pods that wait for a claim look again.
     pub(super) fn look_at_users_of(&mut self, claim: &PodName) {
-        let is_user = |pod: &PodName| {
-            let known = self.view.pods.get(pod).filter(|_| pod.namespace == claim.namespace);
-            known.is_some_and(|known| known.volume_claims.contains(&claim.name))
-        };
-        let users: Vec<PodName> = self.pre_binding.keys().filter(|pod| is_user(pod)).cloned().collect();
-        for pod in users {
-            self.queue.add(Job::PreBind(pod));
+        let in_namespace = self.pre_binding.keys().filter(|pod| pod.namespace == claim.namespace);
+        for pod in in_namespace {
+            if self.view.pods.get(pod).is_some_and(|known| known.volume_claims.contains(&claim.name)) {
+                self.queue.add(Job::PreBind(pod.clone()));
+            }
         }
     }
 
@@ -277,7 +236,10 @@ mod tests {
     use super::super::volumes::tests::{applied, now, to_n1, user};
     use super::*;
     use crate::core::{Effect, Input};
+    use crate::kind::Kind;
+    use crate::observed::Observed;
     use crate::write::{Op, Outcome};
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
     fn pod_of(name: &str) -> PodName {
         PodName { namespace: "default".into(), name: name.into() }

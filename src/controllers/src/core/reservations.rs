@@ -232,9 +232,12 @@ impl Core {
                 Some(PreAllocationMode::Cluster) => candidate.priority.is_some(),
                 None => false,
             }));
-            // Who waits for its volumes may go elsewhere yet: one that is for one owner alone would have been used up.
+            if pod.draws_from.is_none() || pod.draws_from != index {
+                continue;
+            }
             let own = PodName { namespace: cluster.symbols.text(pod.namespace).to_owned(), name: pod.name.to_string() };
-            if pod.draws_from.is_none() || pod.draws_from != index || self.pre_binding.contains_key(&own) {
+            // Who waits for its volumes may go elsewhere yet: one that is for one owner alone would have been used up.
+            if self.pre_binding.contains_key(&own) {
                 continue;
             }
             let requests = cluster.spec(pod.spec).map(|spec| spec.requests.clone()).unwrap_or_default();

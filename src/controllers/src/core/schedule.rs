@@ -145,13 +145,9 @@ impl Core {
             return;
         }
         let patch = Patch::Bind { node: binding.node.key.name.clone(), annotations: binding.annotations.clone() };
-        let job = Job::Bind(pod);
-        if self.queue.is_running(&job) {
-            return;
+        if self.assume(Job::Bind(pod), &binding.object, patch) {
+            self.send_binding(binding, now);
         }
-        let Some(assumed) = self.state.assume(&binding.object, patch) else { return };
-        self.assumed.insert(job, assumed.assumption);
-        self.send_binding(binding, now);
     }
 
     /// Sends a binding that the state assumes.

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::{Core, Effect, Job};
 use crate::observed::{Object, Observed};
@@ -29,8 +30,11 @@ impl Core {
             },
             // The uid never comes back, so this is final.
             Outcome::NotFound if !write.uid.is_empty() => {
-                let metadata = metadata_of(write);
-                self.tell_state(&Observed::Deleted(key.kind, Box::new(metadata)), now);
+                let metadata = self.view.metadata_of(key, &write.uid).cloned();
+                let known = metadata.map(|known| ObjectMeta { resource_version: None, ..known });
+                let gone = Observed::Deleted(key.kind, Box::new(known.unwrap_or_else(|| metadata_of(write))));
+                self.count_observed(&gone, now);
+                self.tell_state(&gone, now);
                 self.view.remove(key.kind, &key.namespace, &key.name, &write.uid, &mut concerned);
             }
             _ => {}
@@ -81,12 +85,7 @@ impl Core {
 }
 
 /// Name and uid of what a write was about.
-fn metadata_of(write: &Write) -> k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {
+fn metadata_of(write: &Write) -> ObjectMeta {
     let namespace = Some(write.key.namespace.clone()).filter(|namespace| !namespace.is_empty());
-    k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {
-        name: Some(write.key.name.clone()),
-        namespace,
-        uid: Some(write.uid.clone()),
-        ..Default::default()
-    }
+    ObjectMeta { name: Some(write.key.name.clone()), namespace, uid: Some(write.uid.clone()), ..Default::default() }
 }

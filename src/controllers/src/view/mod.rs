@@ -11,13 +11,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use berth_api::{NodeClaim, NodePool, Reservation};
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1::{Node, PersistentVolume};
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::claim::is_ready;
 use crate::guarded::Unreadable;
-use crate::kind::Kind;
+use crate::kind::{Kind, NamedObject};
 use crate::observed::{Object, Observed, WATCHED};
 use sums::{Sums, is_counted_alike};
 
@@ -78,6 +78,8 @@ pub(crate) enum Concerns {
     Overlays,
     /// A pod.
     Pod(PodName),
+    /// A PersistentVolumeClaim, or a volume that names it.
+    VolumeClaim(PodName),
 }
 
 // === impl View ===
@@ -86,6 +88,16 @@ impl View {
     /// Whether every kind was listed once.
     pub(crate) fn is_synced(&self) -> bool {
         self.listed.len() >= WATCHED.len()
+    }
+
+    /// What is known of a node or a NodeClaim of this uid.
+    pub(crate) fn metadata_of(&self, object: &NamedObject, uid: &str) -> Option<&ObjectMeta> {
+        let metadata = match object.kind {
+            Kind::Node => self.nodes.get(&object.name).map(|node| &node.metadata),
+            Kind::NodeClaim => self.claims.get(&object.name).map(|claim| &claim.metadata),
+            _ => None,
+        };
+        metadata.filter(|metadata| metadata.uid.as_deref() == Some(uid))
     }
 
     /// Takes in what a watch told.
@@ -156,8 +168,12 @@ impl View {
             }
             Object::PersistentVolumeClaim(claim) => {
                 let volume = claim.spec.as_ref().and_then(|spec| spec.volume_name.clone()).unwrap_or_default();
-                self.volumes.put(PodName { namespace, name }, &uid, version, volume);
+                let id = PodName { namespace, name };
+                if let Put::Taken(_) = self.volumes.put(id.clone(), &uid, version, volume) {
+                    concerned.insert(Concerns::VolumeClaim(id));
+                }
             }
+            Object::PersistentVolume(volume) => concerned.extend(claim_of(&volume).map(Concerns::VolumeClaim)),
             Object::Node(node) => {
                 let now = provider_id(&node).cloned();
                 let is_ready = is_ready(&node);
@@ -278,7 +294,10 @@ impl View {
                 }
             }
             Kind::PersistentVolumeClaim => {
-                self.volumes.take(&PodName { namespace: namespace.to_owned(), name }, uid);
+                let id = PodName { namespace: namespace.to_owned(), name };
+                if self.volumes.take(&id, uid).is_some() {
+                    concerned.insert(Concerns::VolumeClaim(id));
+                }
             }
             Kind::Node => {
                 if let Some(node) = self.nodes.take(&name, uid) {
@@ -434,6 +453,12 @@ impl View {
         let names = provider_id.and_then(|id| self.claims_by_provider_id.get(id));
         names.into_iter().flatten().cloned().map(Concerns::Claim).collect()
     }
+}
+
+/// The claim that a volume names.
+fn claim_of(volume: &PersistentVolume) -> Option<PodName> {
+    let claim = volume.spec.as_ref()?.claim_ref.as_ref()?;
+    Some(PodName { namespace: claim.namespace.clone()?, name: claim.name.clone()? })
 }
 
 fn names(metadata: &ObjectMeta) -> (String, String) {
