@@ -15,7 +15,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::Problem;
 pub use existing::VolumeOn;
 use existing::{Answers, Wanting};
-pub(crate) use existing::{Free, NO_VOLUME_TO_BIND, Question, Want};
+pub(crate) use existing::{Free, NO_VOLUME_TO_BIND, Question, Want, value_of};
 pub(crate) use records::{ClaimRecord, ClaimTemplate, ClassRecord, VolumeRecord};
 
 const UNBOUND_IMMEDIATE: &str = "pod has unbound immediate PersistentVolumeClaims";

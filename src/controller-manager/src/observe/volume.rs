@@ -30,14 +30,11 @@ pub(crate) fn claim(core: &mut Core, delta: &Delta<PersistentVolumeClaim>) {
         }
     }
     if new.is_none() {
-        // A member that is to come waits until a claim of old is gone.
-        let sets = core.caches.stateful_sets.iter().filter(|(set, _)| set.namespace == delta.key.namespace);
-        let is_of = |set: &NamespacedName| {
-            let member = delta.key.name.rsplit_once('-').map(|(member, _)| member);
-            member.and_then(|member| member.strip_suffix(&*set.name)).is_some_and(|rest| rest.ends_with('-'))
-        };
-        let waiting: Vec<NamespacedName> = sets.map(|(set, _)| set).filter(|set| is_of(set)).cloned().collect();
-        for set in waiting {
+        // A member that is to come waits until a claim of old is gone. Of its name, `TEMPLATE-SET-ORDINAL`, each part may have
+        // hyphens.
+        let member = delta.key.name.rsplit_once('-').map_or("", |(member, _)| member);
+        let sets = member.match_indices('-').filter_map(|(at, _)| Some(delta.key.beside(member.get(at + 1..)?)));
+        for set in sets.filter(|set| core.caches.stateful_sets.get(set).is_some()).collect::<Vec<_>>() {
             core.add(Work::StatefulSet(set));
         }
     }

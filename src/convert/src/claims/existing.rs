@@ -398,13 +398,15 @@ fn suits(volume: &VolumeRecord, asks: &ClaimTemplate, symbols: &Symbols) -> bool
         && asks.selector.as_ref().is_none_or(|selector| selector.matches(&volume.labels, symbols))
 }
 
+/// The domain of a key that a place is in, if it is in one alone.
+pub(crate) fn value_of(place: &[Requirements], key: Sym) -> Option<Sym> {
+    let [only] = place else { return None };
+    only.get(key)?.single()
+}
+
 /// Whether these places are seen to be apart: each names one value of the same label, and another than the others do, as with
 /// local volumes.
 fn are_apart<T>(places: &BTreeMap<&[Requirements], T>) -> bool {
-    let value_of = |place: &[Requirements], key: Sym| match place {
-        [only] => only.get(key)?.single(),
-        _ => None,
-    };
     let tells_apart = |key: Sym| {
         let mut values: Vec<Sym> = places.keys().map_while(|place| value_of(place, key)).collect();
         values.sort_unstable();

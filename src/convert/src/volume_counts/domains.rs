@@ -4,6 +4,8 @@
 use berth_model::{Cluster, LabelsId, PodSpec, Requirements, Selector, SpecId, Sym};
 use rustc_hash::FxHashMap;
 
+use crate::claims::value_of;
+
 /// Pods that a term selects, which count in the domains of its key.
 #[derive(Debug)]
 struct Group {
@@ -54,13 +56,21 @@ impl Domains {
             let groups = groups.iter().enumerate().filter(|(_, group)| group.has(*namespace, *labels, cluster));
             meant.counts_in = groups.map(|(at, _)| at).collect();
         }
+        // Most pods are like others.
+        let mut of_alike: FxHashMap<(Sym, LabelsId), Vec<usize>> = FxHashMap::default();
         for node in &cluster.nodes {
-            for group in groups.iter_mut() {
-                let Some(value) = node.labels.get(group.key) else { continue };
-                let own = node.pods.iter().filter(|pod| group.has(pod.namespace, pod.labels, cluster));
-                let count = u32::try_from(own.count()).unwrap_or(u32::MAX);
-                let sum = group.counts.entry(value).or_default();
-                *sum = sum.saturating_add(count);
+            for pod in &node.pods {
+                let counts_in = of_alike.entry((pod.namespace, pod.labels)).or_insert_with(|| {
+                    let groups = groups.iter().enumerate();
+                    let own = groups.filter(|(_, group)| group.has(pod.namespace, pod.labels, cluster));
+                    own.map(|(at, _)| at).collect()
+                });
+                for &at in &*counts_in {
+                    let Some(group) = groups.get_mut(at) else { continue };
+                    let Some(value) = node.labels.get(group.key) else { continue };
+                    let count = group.counts.entry(value).or_default();
+                    *count = count.saturating_add(1);
+                }
             }
         }
         domains
@@ -133,10 +143,4 @@ fn own_anti_affinity(spec: &PodSpec) -> impl Iterator<Item = (Sym, &Selector)> {
 fn own_spread(spec: &PodSpec) -> impl Iterator<Item = (Sym, &Selector)> {
     let required = spec.spread.iter().filter(|constraint| constraint.is_required);
     required.filter(|constraint| constraint.match_label_keys.is_empty()).map(|one| (one.key, &one.selector))
-}
-
-/// The domain of a key that a place is in, if it is in one alone.
-fn value_of(place: &[Requirements], key: Sym) -> Option<Sym> {
-    let [only] = place else { return None };
-    only.get(key)?.single()
 }

@@ -191,14 +191,10 @@ impl<'a> Sharing<'a> {
                 && self.take(holder, &other.wants, *to)
         });
         if let Some(to) = to {
-            for (place, comes) in other.places.iter().take(1).map(|place| (*place, false)).chain([(to, true)]) {
-                let there = self.place(place);
-                if comes {
-                    self.domains.come(&other.alike, there);
-                } else {
-                    self.domains.leave(&other.alike, there);
-                }
+            if let Some(from) = other.places.first() {
+                self.domains.leave(&other.alike, self.place(*from));
             }
+            self.domains.come(&other.alike, self.place(to));
             other.places = vec![to];
         }
         to.is_some()
