@@ -288,21 +288,21 @@ fn a_zone_that_is_sold_out_is_not_said_to_be_mistyped() {
         offering("z-a", false),
         offering("z-b", true)
     );
-    let file = std::env::temp_dir().join(format!("berth-sold-out-zone-{}.yaml", std::process::id()));
-    std::fs::write(&file, catalogue).unwrap();
-    let types = file.to_string_lossy().into_owned();
-    let run = |zone: &str| {
+    let none_left = catalogue.replace("Available: true", "Available: false");
+    let run = |catalogue: &str, zone: &str| {
+        let file = std::env::temp_dir().join(format!("berth-sold-out-zone-{}.yaml", std::process::id()));
+        std::fs::write(&file, catalogue).unwrap();
         let pod = pod(&format!("nodeSelector: {{topology.kubernetes.io/zone: {zone}}}"));
-        plan(&format!("{POOL}{pod}"), &["--instance-types", &types]).stdout
+        let told = plan(&format!("{POOL}{pod}"), &["--instance-types", &file.to_string_lossy()]).stdout;
+        std::fs::remove_file(&file).unwrap();
+        told
     };
-    let (sold_out, mistyped) = (run("z-a"), run("z-c"));
-    std::fs::remove_file(&file).unwrap();
-    assert!(
-        sold_out.contains("no instance is left of the types that have topology.kubernetes.io/zone=z-a"),
-        "{sold_out}"
-    );
-    assert!(!sold_out.contains("did you mean"), "{sold_out}");
-    assert!(mistyped.contains("topology.kubernetes.io/zone=z-c: did you mean z-"), "{mistyped}");
+    for catalogue in [&catalogue, &none_left] {
+        let (sold_out, mistyped) = (run(catalogue, "z-a"), run(catalogue, "z-c"));
+        let expected = "no instance is left of the types that have topology.kubernetes.io/zone=z-a";
+        assert!(sold_out.contains(expected) && !sold_out.contains("did you mean"), "{sold_out}");
+        assert!(mistyped.contains("topology.kubernetes.io/zone=z-c: did you mean z-"), "{mistyped}");
+    }
 }
 
 /// The regression: a NodePool whose types are all sold out was told that none met its requirements, with a hint that was wrong.

@@ -332,7 +332,7 @@ impl<'a> Known<'a> {
     // A label that nothing has or may have.
     fn hint_of_key(&self, key: Sym) -> Option<String> {
         let key = self.cluster.symbols.text(key);
-        if self.open.contains(key) || self.values.contains_key(key) {
+        if self.open.contains(key) || self.values.contains_key(key) || self.sold_out.contains_key(key) {
             return None;
         }
         let near = nearest(key, self.values.keys().chain(&self.open).copied());
@@ -348,16 +348,20 @@ impl<'a> Known<'a> {
             return Some(hint);
         }
         let (key, symbols) = (self.cluster.symbols.text(key), &self.cluster.symbols);
-        let values = self.values.get(key).filter(|_| !self.open.contains(key))?;
+        if self.open.contains(key) {
+            return None;
+        }
+        let none = BTreeSet::new();
+        let [values, sold_out] = [&self.values, &self.sold_out].map(|known| known.get(key).unwrap_or(&none));
         let is_asked = |value: &&&str| symbols.get(value).is_some_and(|value| asked.has(value, symbols));
         if values.iter().any(|value| is_asked(&value)) {
             return None;
         }
-        let wanted: Vec<&str> = asked.finite_values().into_iter().flatten().map(|value| symbols.text(*value)).collect();
-        let mut sold_out = self.sold_out.get(key).into_iter().flatten();
-        if let Some(value) = sold_out.find(is_asked) {
+        if let Some(value) = sold_out.iter().find(is_asked) {
             return Some(format!("no instance is left of the types that have {key}={value}"));
         }
+        let values: BTreeSet<&str> = values.union(sold_out).copied().collect();
+        let wanted: Vec<&str> = asked.finite_values().into_iter().flatten().map(|value| symbols.text(*value)).collect();
         let is_reserved = key == symbols.text(self.cluster.well_known.capacity_type) && wanted.contains(&"reserved");
         if is_reserved && !self.gates.reserved_capacity {
             return Some(format!("{key}=reserved: {NO_RESERVED}"));
@@ -365,7 +369,7 @@ impl<'a> Known<'a> {
         let near = wanted.iter().find_map(|wanted| nearest(wanted, values.iter().copied()));
         let instead = match near {
             Some(near) => format!("did you mean {near}?"),
-            None => format!("there is {}", listed(values)),
+            None => format!("there is {}", listed(&values)),
         };
         Some(match wanted.as_slice() {
             [] => format!("{NOTHING} a {key} as it is asked for: {instead}"),
