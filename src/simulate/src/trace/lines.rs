@@ -7,163 +7,20 @@ use std::sync::Arc;
 use berth_catalogue::{MAX_PRICE, Money};
 use berth_manifests::{Settings, nearest};
 use jiff::Timestamp;
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::line::{Line, Ran};
 use super::{Fault, NAME, Read, Recorded, is_name, objects};
 use crate::check::is_price;
 use crate::error::shown;
-use crate::scenario::{self, Paid, Scaled};
-use crate::step::{Action, Arrival, MOST_PODS, MOST_STEPS, Origin, Propagation, Step, Template, offering};
+use crate::scenario;
+use crate::step::{Action, Arrival, MOST_PODS, MOST_STEPS, Origin, Step, Template, offering};
 
 /// The longest line: an object as the API server takes it, and a little more.
 const LONGEST_LINE: usize = 4 * 1024 * 1024;
 
 /// What a trace begins with, at least.
 const HEADER: &str = r#"{"apiVersion":"berth.sh/v1alpha1","kind":"Trace"}"#;
-
-/// One line of a trace.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Line {
-    /// Of the first line, as all up to `catalogue`.
-    api_version: Option<String>,
-    kind: Option<String>,
-    /// What the clock showed.
-    start: Option<String>,
-    /// What the recorder knew: `seed`, `settings`, `cloud` and `reservationPrices`, as in a scenario.
-    scenario: Option<Map<String, Value>>,
-    /// The instance catalogue, as its file.
-    catalogue: Option<Value>,
-    /// The name of a template, with `pod`.
-    template: Option<String>,
-    /// A Pod without name.
-    pod: Option<Value>,
-    /// Seconds after the start.
-    at: Option<f64>,
-    /// The template of a pod that comes.
-    create: Option<String>,
-    /// The name of a pod that comes.
-    name: Option<String>,
-    /// Seconds that it runs.
-    runs_for: Option<f64>,
-    /// A workload gets so many replicas.
-    scale: Option<Scale>,
-    /// An object is created or changed.
-    apply: Option<Value>,
-    /// Fields of an object are changed.
-    patch: Option<Patched>,
-    /// An object is deleted.
-    delete: Option<Deleted>,
-    /// A pod of a workload has ended, or a pod that came before.
-    ran: Option<Ran>,
-    /// An offering has so many instances left.
-    stock: Option<Stock>,
-    /// An offering has another price.
-    price: Option<Price>,
-    /// The trace ends here.
-    end: Option<bool>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Scale {
-    #[serde(default)]
-    kind: Scaled,
-    namespace: String,
-    name: String,
-    replicas: i64,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Patched {
-    api_version: String,
-    kind: String,
-    /// Of what has one; in `default` where none is named.
-    #[serde(default)]
-    namespace: String,
-    name: String,
-    /// It may be gone already.
-    #[serde(default)]
-    if_there: bool,
-    /// A JSON merge patch.
-    fields: Map<String, Value>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Deleted {
-    api_version: String,
-    kind: String,
-    /// Of what has one; in `default` where none is named.
-    #[serde(default)]
-    namespace: String,
-    name: String,
-    /// It may be gone already.
-    #[serde(default)]
-    if_there: bool,
-    /// What becomes of what it made.
-    #[serde(default)]
-    propagation_policy: Propagation,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Ran {
-    kind: String,
-    namespace: String,
-    name: String,
-    seconds: f64,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Stock {
-    instance_type: String,
-    zone: Option<String>,
-    #[serde(default)]
-    capacity_type: Paid,
-    left: Option<u32>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Price {
-    instance_type: String,
-    zone: Option<String>,
-    #[serde(default)]
-    capacity_type: Paid,
-    dollars: f64,
-}
-
-// === impl Line ===
-
-impl Line {
-    /// A line says one thing; fields of another would be lost without a word.
-    fn check_one_action(&self) -> Result<(), String> {
-        let actions = [
-            ("create", self.create.is_some()),
-            ("scale", self.scale.is_some()),
-            ("apply", self.apply.is_some()),
-            ("patch", self.patch.is_some()),
-            ("delete", self.delete.is_some()),
-            ("ran", self.ran.is_some()),
-            ("stock", self.stock.is_some()),
-            ("price", self.price.is_some()),
-            ("end", self.end.is_some()),
-        ];
-        let found: Vec<&str> = actions.into_iter().filter(|(_, is_there)| *is_there).map(|(name, _)| name).collect();
-        if let [first, second, ..] = found[..] {
-            return Err(format!("found {first} and {second}, expected one of them"));
-        }
-        let of_create = [("name", self.name.is_some()), ("runsFor", self.runs_for.is_some())];
-        match of_create.into_iter().find(|(_, is_there)| *is_there && self.create.is_none()) {
-            Some((field, _)) => Err(format!("{field}: expected create beside it")),
-            None => Ok(()),
-        }
-    }
-}
 
 /// What names a workload or a pod: kind, namespace and name.
 type Name = (String, String, String);

@@ -1,6 +1,7 @@
 //! Traces: what happened to a cluster, or could have, one thing a line; those of SimKube, too.
 
 mod generate;
+mod line;
 mod lines;
 mod objects;
 mod openb;
