@@ -297,7 +297,7 @@ impl Core {
             nominated: Nominated::default(),
             avoided: Avoided::default(),
             kept_volumes: BTreeMap::new(),
-            pre_binding: PreBinding::new(),
+            pre_binding: PreBinding::default(),
             registrations: Registrations::default(),
             slot_time: SlotTime::default(),
             n_named: 0,
@@ -456,7 +456,7 @@ impl Core {
                         self.queue.add(Job::Claim(claim));
                     }
                     self.touch_reservations_on(&name);
-                    self.look_at_pre_binding(|_, waiting| waiting.is_on(&name));
+                    self.look_at_pre_binding_on(&name);
                     self.queue.add(Job::Node(name));
                 }
                 Concerns::PodsOn(node) => {
@@ -468,7 +468,7 @@ impl Core {
                     self.forget_awaited(&name);
                     self.follow_places(&name, now);
                     self.follow_first(&name, now);
-                    self.look_at_pre_binding(|pod, _| *pod == name);
+                    self.look_at_pre_binding(&name);
                 }
                 Concerns::VolumeClaim(claim) => self.look_at_users_of(&claim),
                 Concerns::Pool(name) => self.pool_changed(&name, now),

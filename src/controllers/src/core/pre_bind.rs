@@ -9,7 +9,8 @@
 //!
 //! A process that starts anew assumes nothing. What is left is the nomination.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod waiting;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,29 +24,13 @@ use super::volumes::{SELECTED_NODE, VolumesOn};
 use super::{Core, Job};
 use crate::clock::after;
 use crate::view::PodName;
+pub(super) use waiting::PreBinding;
+use waiting::Waiting;
 
 /// How often a pod that waits for its volumes is looked at, whatever is told of them.
 const LOOK: Duration = Duration::from_secs(2);
 /// For how long a pod waits for its volumes on one node: `bindTimeoutSeconds` of kube-scheduler.
 const MOST: Duration = Duration::from_secs(600);
-
-/// Pods that wait for their volumes. The write of each is under way as far as the queue and the state know.
-pub(super) type PreBinding = BTreeMap<PodName, Waiting>;
-
-/// A pod that waits for its volumes on a node.
-#[derive(Debug)]
-pub(super) struct Waiting {
-    binding: Binding,
-    until: Timestamp,
-    /// Claims for which the provisioner was seen to be told the node.
-    told: BTreeSet<String>,
-}
-
-impl Waiting {
-    pub(super) fn is_on(&self, node: &str) -> bool {
-        *self.binding.node.key.name == *node
-    }
-}
 
 /// Why a pod gives its place up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,24 +92,28 @@ impl Core {
         }
         self.queue.start(job);
         self.queue.add_at(Job::PreBind(pod.clone()), after(now, LOOK));
-        let waiting = Waiting { binding: binding.clone(), until: after(now, MOST), told: BTreeSet::new() };
-        self.pre_binding.insert(pod, waiting);
+        let claims = self.view.pods.get(&pod).map(|known| known.volume_claims.clone()).unwrap_or_default();
+        self.pre_binding.insert(pod, Waiting::new(binding.clone(), claims, after(now, MOST)));
     }
 
-    /// Those of the pods that wait for their volumes look again.
-    pub(super) fn look_at_pre_binding(&mut self, is_meant: impl Fn(&PodName, &Waiting) -> bool) {
-        for (pod, _) in self.pre_binding.iter().filter(|(pod, waiting)| is_meant(pod, waiting)) {
+    /// Pods that wait for their volumes on a node look again.
+    pub(super) fn look_at_pre_binding_on(&mut self, node: &str) {
+        for pod in self.pre_binding.on_node(node) {
+            self.queue.add(Job::PreBind(pod.clone()));
+        }
+    }
+
+    /// A pod looks again if it waits for its volumes.
+    pub(super) fn look_at_pre_binding(&mut self, pod: &PodName) {
+        if self.pre_binding.get(pod).is_some() {
             self.queue.add(Job::PreBind(pod.clone()));
         }
     }
 
     /// Pods that wait for a claim look again.
     pub(super) fn look_at_users_of(&mut self, claim: &PodName) {
-        let in_namespace = self.pre_binding.keys().filter(|pod| pod.namespace == claim.namespace);
-        for pod in in_namespace {
-            if self.view.pods.get(pod).is_some_and(|known| known.volume_claims.contains(&claim.name)) {
-                self.queue.add(Job::PreBind(pod.clone()));
-            }
+        for pod in self.pre_binding.users_of(claim) {
+            self.queue.add(Job::PreBind(pod.clone()));
         }
     }
 
@@ -220,7 +209,7 @@ impl Core {
 
     /// Nodes that pods wait on for their volumes are not empty.
     pub(super) fn expect_pre_binding(&mut self) {
-        for waiting in self.pre_binding.values() {
+        for (_, waiting) in self.pre_binding.iter() {
             let expected = self.expected_nodes.entry(waiting.binding.node.key.name.to_string()).or_default();
             expected.push(waiting.binding.object.clone());
         }
@@ -311,7 +300,7 @@ mod tests {
         assert_eq!(bound(&mut core, now()), [Value::Null; 0], "where the volume is nobody has told yet");
         applied::<PersistentVolume>(&mut core, volume_on("n1"));
         assert_eq!(bound(&mut core, now()), ["n1"]);
-        assert!(core.pre_binding.is_empty() && core.queue.is_running(&Job::Bind(pod_of("late"))));
+        assert!(core.pre_binding.iter().next().is_none() && core.queue.is_running(&Job::Bind(pod_of("late"))));
         assert_eq!(node_of_late(&core), Some("n1"));
     }
 
@@ -378,7 +367,10 @@ mod tests {
             happens(&mut core);
             core.step_pre_bind(&pod_of("late"), after(now(), passes));
             assert_eq!(node_of_late(&core), None, "{why}");
-            assert!(core.pre_binding.is_empty() && !core.queue.is_running(&Job::Bind(pod_of("late"))), "{why}");
+            assert!(
+                core.pre_binding.iter().next().is_none() && !core.queue.is_running(&Job::Bind(pod_of("late"))),
+                "{why}"
+            );
         }
     }
 
@@ -418,7 +410,7 @@ mod tests {
             pod[part][field] = value;
             applied::<Pod>(&mut core, pod);
             assert_eq!(bound(&mut core, now()), [Value::Null; 0], "{field}");
-            assert!(core.pre_binding.is_empty(), "{field}");
+            assert!(core.pre_binding.iter().next().is_none(), "{field}");
             assert_eq!(node_of_late(&core), (field == "nodeName").then_some("n0"));
         }
     }

@@ -237,7 +237,7 @@ impl Core {
             }
             let own = PodName { namespace: cluster.symbols.text(pod.namespace).to_owned(), name: pod.name.to_string() };
             // Who waits for its volumes may go elsewhere yet: one that is for one owner alone would have been used up.
-            if self.pre_binding.contains_key(&own) {
+            if self.pre_binding.get(&own).is_some() {
                 continue;
             }
             let requests = cluster.spec(pod.spec).map(|spec| spec.requests.clone()).unwrap_or_default();

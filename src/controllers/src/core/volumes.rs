@@ -269,7 +269,7 @@ pub(super) mod tests {
         }
         let told = |core: &Core| written(core).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
         assert_eq!(told(&core), ["there"], "kept for the first; nothing is made for either");
-        let holding_room: Vec<&str> = core.pre_binding.keys().map(|pod| &*pod.name).collect();
+        let holding_room: Vec<&str> = core.pre_binding.iter().map(|(pod, _)| &*pod.name).collect();
         assert_eq!(holding_room, ["first"]);
         let kept = json!({"metadata": {"name": "there", "uid": "there", "resourceVersion": "10"},
             "spec": {"capacity": {"storage": "2Gi"}, "storageClassName": "local",
