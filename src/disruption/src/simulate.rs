@@ -19,6 +19,8 @@ pub(crate) struct Replacement {
     pub(crate) price: Price,
     /// How many more nodes are launched in all than without the removal.
     pub(crate) n_more: usize,
+    /// How many more have a place than without the removal, as where a limit has room for another node then.
+    pub(crate) n_placed: usize,
     /// Pods that come to nodes that are there.
     pub(crate) moves: Vec<Nomination>,
 }
@@ -116,6 +118,11 @@ impl Baseline {
         self.n_refused <= other.n_refused && self.n_evictions <= other.n_evictions
     }
 
+    /// Whether more have a place than by another, and no more give way.
+    pub(crate) fn places_more_than(&self, other: &Baseline) -> bool {
+        self.n_refused < other.n_refused && self.n_evictions <= other.n_evictions
+    }
+
     /// How many nodes are launched while every node stays.
     pub(crate) fn n_launches(&self) -> usize {
         self.n_launches
@@ -182,6 +189,7 @@ pub(crate) fn what_if(
     let takes_moved =
         |launch: &Launch| launch.pods.iter().chain(&launch.reservations).any(|object| moved.contains(&object.key));
     let n_more = decision.launches.len().saturating_sub(baseline.n_launches);
+    let n_placed = baseline.n_refused - n_refused;
     let launches = decision.launches.into_iter().filter(takes_moved).collect();
-    Ok(Verdict::Fits(Replacement { launches, price, n_more, moves: decision.moves }))
+    Ok(Verdict::Fits(Replacement { launches, price, n_more, n_placed, moves: decision.moves }))
 }

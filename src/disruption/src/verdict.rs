@@ -196,7 +196,8 @@ pub(crate) fn judged(
 ) -> Verdict {
     let pays = |savings| Verdict::Pays { savings, by_packing: false, evictions: candidate.n_evictions };
     // An empty node goes at any price.
-    if candidate.is_empty && replacement.n_more == 0 && replacement.launches.is_empty() {
+    let is_needless = replacement.n_more == 0 || replacement.n_placed > 0;
+    if candidate.is_empty && is_needless && replacement.launches.is_empty() {
         return pays(candidate.price.unwrap_or_default().marginal);
     }
     match worth(&[candidate], &mut replacement, options, known) {

@@ -175,7 +175,8 @@ impl Search<'_> {
         let saved = total_saved(gone, saved, saved_on_nodes(n_gone, n_new, self.options));
         let cost: DisruptionCost = gone.iter().map(|candidate| candidate.cost).sum();
         let pays = match method {
-            Method::Emptiness => saved >= Money::ZERO,
+            // An empty node serves nobody: those who wait may have what it takes of a limit.
+            Method::Emptiness => saved >= Money::ZERO || after.places_more_than(before),
             _ => saved > disrupted(self.options.eviction_price, cost),
         };
         if pays && after.places_as_many_as(before) {

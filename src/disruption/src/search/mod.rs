@@ -376,30 +376,41 @@ impl<'s> Search<'s> {
         Ok(())
     }
 
-    /// Of nodes that are empty, those that nobody needs: pods of a node that goes away may be about to come.
+    /// Of nodes that are empty, those that nobody needs: pods that wait may be about to come. A node that keeps them from having
+    /// one, as by a limit that it fills, is needed by nobody.
     fn needless(&mut self, empty: Vec<Candidate>) -> Result<Vec<Candidate>, DecideError> {
         let is_anyone_waiting = !self.state.cluster(self.now).pending.is_empty();
-        if !is_anyone_waiting || self.is_needless(&empty.iter().collect::<Vec<_>>())? {
+        let costs_nothing =
+            |replacement: &Replacement| replacement.price.marginal <= Money::ZERO && replacement.n_more == 0;
+        if !is_anyone_waiting || self.fits(&empty.iter().collect::<Vec<_>>())?.as_ref().is_some_and(costs_nothing) {
             return Ok(empty);
         }
         let mut needless: Vec<Candidate> = Vec::new();
+        // What comes of it that those go.
+        let mut known = Replacement::default();
         for candidate in empty {
             let mut together: Vec<&Candidate> = needless.iter().collect();
             together.push(&candidate);
-            if self.is_needless(&together)? {
+            let found = self.fits(&together)?.filter(|found| {
+                let costs_no_more = found.price.marginal <= known.price.marginal && found.n_more <= known.n_more;
+                found.n_placed > known.n_placed || found.n_placed == known.n_placed && costs_no_more
+            });
+            if let Some(found) = found {
+                known = found;
                 needless.push(candidate);
             } else {
-                let text = "pods that wait for a place would need another node";
+                let text = "pods that wait for a place are to come to it";
                 self.stays(&candidate, vec![reason(text)]);
             }
         }
         Ok(needless)
     }
 
-    fn is_needless(&mut self, empty: &[&Candidate]) -> Result<bool, DecideError> {
-        Ok(match self.try_out(empty)? {
-            Some(Verdict::Fits(replacement)) => replacement.price.marginal <= Money::ZERO && replacement.n_more == 0,
-            Some(Verdict::Fails(_)) | None => false,
+    /// What comes of it that these nodes go, where nobody loses a place.
+    fn fits(&mut self, gone: &[&Candidate]) -> Result<Option<Replacement>, DecideError> {
+        Ok(match self.try_out(gone)? {
+            Some(Verdict::Fits(replacement)) => Some(replacement),
+            Some(Verdict::Fails(_)) | None => None,
         })
     }
 

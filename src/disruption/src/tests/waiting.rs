@@ -15,9 +15,13 @@ fn replica(name: &str, node: &str, minute: usize, spec: &Value) -> Object {
 }
 
 fn limited() -> Object {
+    limited_to(&json!({"cpu": "2"}))
+}
+
+fn limited_to(limits: &Value) -> Object {
     let Object::NodePool(mut pool) = free_pool(ON_DEMAND) else { panic!("a NodePool") };
     let mut written = serde_json::to_value(&*pool).unwrap();
-    merge(&mut written, &json!({"spec": {"limits": {"cpu": "2"}}}));
+    merge(&mut written, &json!({"spec": {"limits": limits}}));
     *std::sync::Arc::make_mut(&mut pool) = typed(written);
     pool.into()
 }
@@ -145,4 +149,39 @@ fn the_bound_knows_the_room_on_what_is_launched_for_who_waits() {
     // Karpenter's methods plan all together: nothing is proven.
     let found = disrupted(&objects, &[], &Options { methods: Methods::Karpenter, ..options });
     assert_eq!(found.lower_bound, None);
+}
+
+/// The regression: an empty node stayed for good under a limit that it filled, and with it those who could not come to it.
+#[rstest]
+#[case::of_resources(json!({"cpu": "4"}))]
+#[case::of_nodes(json!({"nodes": "1"}))]
+fn an_empty_node_makes_way_for_who_waits_for_the_limit_that_it_fills(#[case] limits: Value) {
+    let waits = json!({"spec": {"nodeName": null}, "status": {"phase": "Pending"}});
+    // It is too large for the node. What is launched for it costs more.
+    let objects = [limited_to(&limits), node("a", "small", "on-demand"), pod("w", "", "3", &waits)];
+    let disruption = disrupted(&objects, &[], &Options::default());
+    assert_eq!(lines(&disruption), ["0 Emptiness a >  $0.2000"], "{disruption:#?}");
+    let pending = [disruption.pending_hourly_cost, disruption.settled_pending_hourly_cost].map(|cost| cost.to_string());
+    assert_eq!(pending, ["0", "0.4"]);
+    let mut state = state_of(&objects, &[]);
+    let node = state.node("a").unwrap().reference();
+    let full = what_if_of(&mut state, &node, &Options::default(), now()).unwrap();
+    assert!(matches!(full, Verdict::Pays { .. }), "{full:?}");
+}
+
+/// Of two empty nodes one has room for a pod that waits, and another pod waits for the limit that they fill.
+#[test]
+fn an_empty_node_stays_that_who_waits_is_to_come_to() {
+    let waits = json!({"spec": {"nodeName": null}, "status": {"phase": "Pending"}});
+    let objects = [
+        limited_to(&json!({"cpu": "6"})),
+        node("a", "small", "on-demand"),
+        node("b", "medium", "on-demand"),
+        pod("small", "", "1500m", &waits),
+        pod("large", "", "3", &waits),
+        pod("larger", "", "3", &waits),
+    ];
+    let disruption = disrupted(&objects, &[], &Options::default());
+    assert_eq!(lines(&disruption), Vec::<String>::new(), "{disruption:#?}");
+    assert_eq!(reasons(&disruption, "a")[0].0, "pods that wait for a place are to come to it");
 }
