@@ -4,8 +4,8 @@
 //! an affinity let them into is another's meanwhile. A volume that is made for a node ties its pod to that node's zone: whoever
 //! loses the place then may wait for ever.
 //!
-//! A pod gives its place up where the node goes away, a volume is bound that the node does not reach, a provisioner gives up, a
-//! more important pod needs the room, or ten minutes have passed, as with kube-scheduler. It is looked at anew then, with all others.
+//! A pod gives its place up where the node goes away, a volume is bound that the node does not reach, a provisioner gives up, the
+//! Reservation ends that it would draw from, a more important pod needs the room, or ten minutes have passed, as with kube-scheduler. It is looked at anew then, with all others.
 //!
 //! A process that starts anew assumes nothing. What is left is the nomination.
 
@@ -14,8 +14,9 @@ mod waiting;
 use std::sync::Arc;
 use std::time::Duration;
 
+use berth_api::ReservationPhase;
 use berth_decisions::{Binding, Nomination};
-use berth_state::{Event, Outcome as Settled, Patch};
+use berth_state::{Event, Kind as Of, ObjectRef, Outcome as Settled, Patch};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim};
 
@@ -43,6 +44,8 @@ pub(super) enum GaveUp {
     Preempted,
     /// One of its claims is gone.
     ClaimGone,
+    /// The Reservation that it would draw from is gone, or its time is over.
+    ReservationGone,
     /// A volume cannot be mounted there.
     VolumeElsewhere,
     /// A provisioner gave up.
@@ -153,6 +156,9 @@ impl Core {
         if self.view.nodes.get(name).filter(is_it).is_none_or(|node| self.is_going(node) || is_disrupted(node)) {
             return Err(GaveUp::NodeGoes);
         }
+        if binding.draws_from.as_ref().is_some_and(|room| !self.still_holds(room)) {
+            return Err(GaveUp::ReservationGone);
+        }
         let mut are_known = true;
         for claim in record.volume_claims.clone() {
             let Some(known) = self.state.get_as::<PersistentVolumeClaim>(&pod.namespace, &claim) else {
@@ -172,6 +178,21 @@ impl Core {
             }
         }
         if waiting.until <= now { Err(GaveUp::TimedOut) } else { Ok(are_known) }
+    }
+
+    /// Whether a Reservation still holds its room for owners.
+    fn still_holds(&self, room: &ObjectRef) -> bool {
+        if room.key.kind != Of::Reservation {
+            return true;
+        }
+        let known = self.view.reservations.get(&*room.key.name);
+        known.filter(|known| room.uid.is_none() || known.metadata.uid.as_deref() == room.uid.as_deref()).is_some_and(
+            |known| {
+                let phase = known.status.as_ref().map(|status| status.phase).unwrap_or_default();
+                known.metadata.deletion_timestamp.is_none()
+                    && !matches!(phase, ReservationPhase::Failed | ReservationPhase::Succeeded)
+            },
+        )
     }
 
     /// A pod that waits for its volumes is to make way: it has no node that it could be evicted from. False where it does not wait.
@@ -220,6 +241,8 @@ impl Core {
 mod tests {
     use k8s_openapi::api::core::v1::{PersistentVolume, Pod};
     use serde_json::{Value, json};
+
+    use berth_state::Key;
 
     use super::super::tests::at_rest;
     use super::super::volumes::tests::{applied, now, to_n1, user};
@@ -371,6 +394,27 @@ mod tests {
                 core.pre_binding.iter().next().is_none() && !core.queue.is_running(&Job::Bind(pod_of("late"))),
                 "{why}"
             );
+        }
+    }
+
+    /// The regression: it was bound with an annotation that named a Reservation which was gone.
+    #[test]
+    fn a_pod_draws_from_no_reservation_that_ended_while_it_waited() {
+        let room = |phase: &str, uid: &str, version: u32| {
+            json!({"metadata": {"name": "r", "uid": uid, "resourceVersion": version.to_string()}, "spec": {"template": {}},
+                "status": {"phase": phase, "nodeName": "n1"}})
+        };
+        let key = Key::new(Of::Reservation, "", "r");
+        for (phase, uid, stays) in [("Available", "r", true), ("Failed", "r", false), ("Available", "r2", false)] {
+            let mut core = at_rest(2);
+            applied::<PersistentVolumeClaim>(&mut core, claim(9, None, None));
+            applied::<Pod>(&mut core, user("late", "data"));
+            applied::<berth_api::Reservation>(&mut core, room("Available", "r", 9));
+            let draws_from = Some(ObjectRef { key: key.clone(), uid: Some("r".into()) });
+            assert!(!core.has_volumes(&Binding { draws_from, ..to_n1("late") }, now()));
+            applied::<berth_api::Reservation>(&mut core, room(phase, uid, 10));
+            core.step_pre_bind(&pod_of("late"), now());
+            assert_eq!(node_of_late(&core).is_some(), stays, "{phase} {uid}");
         }
     }
 
