@@ -77,6 +77,16 @@ impl Notice {
         }
     }
 
+    /// What counts as told when this is: why a pod has no place stays the same where only counts change, as they do with each
+    /// node that comes and goes. (kube-scheduler's events of a pod are one series, whatever their text.)
+    fn but_for_numbers(&self) -> Self {
+        let mut alike = self.clone();
+        if self.reason == "FailedScheduling" {
+            alike.message = self.message.split(|c: char| c.is_ascii_digit()).filter(|part| !part.is_empty()).collect();
+        }
+        alike
+    }
+
     /// The same of an object that a command is about to delete.
     pub(crate) fn disrupted_for(self, reason: DisruptionReason) -> Self {
         Self { disrupted_for: Some(reason), ..self }
@@ -104,7 +114,8 @@ impl Notices {
         }
         // Two commands may read alike, and each is told; other notices tell a state.
         let is_state = notice.reason != "Disrupting";
-        if is_state && self.told.get(&notice).is_some_and(|&told| elapsed(told, now) < REPEAT_AFTER) {
+        let key = notice.but_for_numbers();
+        if is_state && self.told.get(&key).is_some_and(|&told| elapsed(told, now) < REPEAT_AFTER) {
             return None;
         }
         if self.told.len() >= FEW.max(self.n_left.saturating_mul(2)) {
@@ -114,7 +125,7 @@ impl Notices {
         tracing::info!(object = %notice.object, reason = notice.reason, "{}", notice.message);
         let is_one_of_many = notice.reason == "Nominated" && notice.object.kind == Kind::Pod && !self.may_nominate(now);
         let write = (!is_one_of_many).then(|| event(&notice, now));
-        self.told.insert(notice, now);
+        self.told.insert(key, now);
         write
     }
 
@@ -172,6 +183,15 @@ mod tests {
         assert!(notices.tell(notice.clone(), now).is_none());
         assert!(notices.tell(Notice { message: "two pods".to_owned(), ..notice.clone() }, now).is_some());
         assert!(notices.tell(notice.clone(), Notices::again_at(now)).is_some());
+        // Why a pod waits is told anew where more than a count changes.
+        let waits = |message: &str| Notice {
+            reason: "FailedScheduling",
+            message: message.to_owned(),
+            ..Notice::about(Kind::Pod, &metadata, "FailedScheduling", "")
+        };
+        assert!(notices.tell(waits("0/9 nodes are available: 9 Insufficient cpu."), now).is_some());
+        assert!(notices.tell(waits("0/10 nodes are available: 10 Insufficient cpu."), now).is_none());
+        assert!(notices.tell(waits("0/10 nodes are available: 10 Insufficient memory."), now).is_some());
         // Two nodes that make way alike are two.
         let command = Notice { reason: "Disrupting", message: "1 node → 1 × m5.xlarge".to_owned(), ..notice };
         assert!(notices.tell(command.clone(), now).is_some() && notices.tell(command, now).is_some());
