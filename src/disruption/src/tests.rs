@@ -29,7 +29,7 @@ mod verdicts;
 mod waiting;
 mod whole;
 
-fn now() -> Time {
+pub(crate) fn now() -> Time {
     "2026-01-01T12:00:00Z".parse().unwrap()
 }
 
@@ -69,11 +69,11 @@ fn pool(name: &str, disruption: &Value, kinds: &[&str]) -> Object {
 }
 
 /// All nodes may go at once.
-fn free_pool(kinds: &[&str]) -> Object {
+pub(crate) fn free_pool(kinds: &[&str]) -> Object {
     pool("pool", &json!({"budgets": [{"nodes": "100%"}]}), kinds)
 }
 
-fn node(name: &str, instance_type: &str, kind: &str) -> Object {
+pub(crate) fn node(name: &str, instance_type: &str, kind: &str) -> Object {
     let cpus = match instance_type {
         "small" => 2,
         "medium" => 4,
@@ -111,7 +111,7 @@ fn merge(into: &mut Value, more: &Value) {
     }
 }
 
-fn state_of(objects: &[Object], slots: &[(&str, u32, &str, u32)]) -> State {
+pub(crate) fn state_of(objects: &[Object], slots: &[(&str, u32, &str, u32)]) -> State {
     state_with(objects, &catalogue(slots))
 }
 
@@ -150,7 +150,7 @@ fn reasons(disruption: &Disruption, node: &str) -> Vec<(String, usize)> {
     kept.unwrap_or_else(|| panic!("{node} is not kept")).reasons.iter().map(|r| (r.reason.clone(), r.count)).collect()
 }
 
-const ON_DEMAND: &[&str] = &["on-demand"];
+pub(crate) const ON_DEMAND: &[&str] = &["on-demand"];
 const WITH_SLOTS: &[&str] = &["on-demand", "reserved"];
 
 #[test]
