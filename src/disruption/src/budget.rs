@@ -65,9 +65,17 @@ impl Budgets {
     /// How many more nodes may be disrupted for a reason: the strictest budget that is active counts, as in Karpenter.
     /// Without any it is `usize::MAX`.
     pub fn allowed(&self, reason: DisruptionReason, nodes: PoolNodes, now: Timestamp) -> usize {
-        let active = self.all.iter().filter(|budget| budget.is_about(reason) && budget.is_active(now));
-        let most = active.map(|budget| budget.most.of(nodes.total)).min().unwrap_or(usize::MAX);
+        let most = self.active(reason, now).map(|(_, budget)| budget.most.of(nodes.total)).min().unwrap_or(usize::MAX);
         if most == usize::MAX { most } else { most.saturating_sub(nodes.off) }
+    }
+
+    /// The budget that counts for a reason, by its place in the list: the first of the strictest that are active.
+    pub(crate) fn strictest(&self, reason: DisruptionReason, nodes: PoolNodes, now: Timestamp) -> Option<usize> {
+        self.active(reason, now).min_by_key(|(_, budget)| budget.most.of(nodes.total)).map(|(at, _)| at)
+    }
+
+    fn active(&self, reason: DisruptionReason, now: Timestamp) -> impl Iterator<Item = (usize, &Known)> {
+        self.all.iter().enumerate().filter(move |(_, budget)| budget.is_about(reason) && budget.is_active(now))
     }
 }
 
