@@ -3,6 +3,8 @@
 
 mod common;
 
+use std::collections::BTreeMap;
+
 use common::{World, condition, images, is_live, is_ready, is_true, name, pod, workload};
 use serde_json::{Value, json};
 
@@ -416,6 +418,81 @@ async fn a_daemon_set_is_replaced_as_far_as_max_unavailable_lets_it() {
         (set["status"]["updatedNumberScheduled"].as_i64(), set["status"]["numberReady"].as_i64()),
         (Some(4), Some(4))
     );
+}
+
+/// Nodes with pods of a DaemonSet: how many old and new ones live there, and how many are ready.
+async fn by_node(world: &World) -> BTreeMap<String, [usize; 3]> {
+    let mut nodes: BTreeMap<String, [usize; 3]> = BTreeMap::new();
+    for pod in world.pods().await.iter().filter(|pod| is_live(pod)) {
+        let affinity = "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms/0/matchFields/0/values/0";
+        let node = pod.pointer(affinity).and_then(Value::as_str).unwrap().to_owned();
+        let [old, new, ready] = nodes.entry(node).or_default();
+        let of_template = if pod["spec"]["containers"][0]["image"] == "one" { old } else { new };
+        *of_template += 1;
+        *ready += usize::from(is_ready(pod));
+    }
+    nodes
+}
+
+fn of_image(image: &str) -> Value {
+    json!({"spec": {"template": {"spec": {"containers": [{"name": "c", "image": image}]}}}})
+}
+
+fn surging(most: &Value) -> Value {
+    let mut set = workload("log", 0, "one");
+    set["spec"]["updateStrategy"] =
+        json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": most, "maxUnavailable": 0}});
+    set["spec"].as_object_mut().unwrap().remove("replicas");
+    set
+}
+
+/// The regression: old pods were deleted first, one at a time.
+#[tokio::test(start_paused = true)]
+async fn a_daemon_set_with_a_surge_is_replaced_by_pods_that_come_up_beside_the_old_ones() {
+    for most in [json!(2), json!("30%")] {
+        let world = World::new();
+        for node in ["a", "b", "c", "d"] {
+            world.node(node, &json!({})).await;
+        }
+        world.create("daemonsets/default", &surging(&most)).await;
+        world.live("a").await;
+        world.patch("daemonsets/default/log", &of_image("two")).await;
+        let mut most_at_once = 0;
+        for _ in 0..12 {
+            world.settle().await;
+            let nodes = by_node(&world).await;
+            assert!(
+                nodes.len() == 4 && nodes.values().all(|[.., ready]| *ready >= 1),
+                "one is ready on each: {nodes:?}"
+            );
+            assert!(nodes.values().all(|[old, new, _]| *old <= 1 && *new <= 1), "{nodes:?}");
+            most_at_once = most_at_once.max(nodes.values().filter(|[old, new, _]| old + new == 2).count());
+            world.reap().await;
+            world.run_all("a").await;
+        }
+        assert_eq!(most_at_once, 2, "as many as the surge of {most} lets");
+        assert_eq!(images(&world.pods().await), ["two"; 4]);
+        let status = world.get("daemonsets/default/log").await.unwrap()["status"].clone();
+        assert_eq!((&status["updatedNumberScheduled"], &status["numberAvailable"]), (&json!(4), &json!(4)));
+    }
+}
+
+/// As upstream: of two that are not ready the new one stays, and it uses none of the surge.
+#[tokio::test(start_paused = true)]
+async fn a_daemon_that_is_not_ready_makes_way_for_the_new_one_at_once_whatever_the_surge() {
+    let world = World::new();
+    for node in ["a", "b", "c"] {
+        world.node(node, &json!({})).await;
+    }
+    world.create("daemonsets/default", &surging(&json!(1))).await;
+    // Nobody runs its pods.
+    world.settle().await;
+    world.patch("daemonsets/default/log", &of_image("two")).await;
+    for _ in 0..3 {
+        world.settle().await;
+        world.reap().await;
+    }
+    assert_eq!(images(&world.pods().await), ["two"; 3]);
 }
 
 #[tokio::test(start_paused = true)]

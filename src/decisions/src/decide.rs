@@ -17,6 +17,7 @@ use crate::existing::{self, Existing};
 use crate::held_room::KeptForMoves;
 use crate::leaving::Leaving;
 use crate::options::{Options, expect_synced};
+use crate::sold_out::SoldOut;
 use crate::stand_ins::give_later_places;
 
 /// The decision where pods go to nodes that are up, and nothing else is decided.
@@ -68,13 +69,15 @@ pub(crate) fn decide_with(
     }
     let is_any_left = solution.unschedulable.iter().any(|left| left.count > 0);
     let kept = if is_any_left { KeptForMoves::of(&answer, &decision) } else { KeptForMoves::default() };
+    let mut sold_out = SoldOut::of(&cluster);
     for (left, share) in solution.unschedulable.iter().zip(&assignment.unschedulable).filter(|(left, _)| left.count > 0)
     {
         let kind = assignment.kind(*share);
         let objects = assignment.members(*share).map(|member| answer.member(kind, &member.to_string())).collect();
         let reasons = allocation.reasons(left, &cluster, &universe).map(|(text, n)| (text.to_owned(), n));
         let of_kept_room = kept.reason(left.class, &cluster, &universe).map(|text| (text, 0));
-        decision.refusals.push(Refusal { objects, reasons: reasons.chain(of_kept_room).collect() });
+        let of_sold_out = sold_out.reason(left.class, &universe).map(|text| (text, 0));
+        decision.refusals.push(Refusal { objects, reasons: reasons.chain(of_kept_room).chain(of_sold_out).collect() });
     }
     give_later_places(&mut decision, state);
     Ok(decision)

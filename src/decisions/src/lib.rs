@@ -39,6 +39,7 @@ mod plans;
 mod replicas;
 mod rest;
 mod since;
+mod sold_out;
 mod stand_ins;
 mod terms;
 #[cfg(test)]

@@ -60,6 +60,12 @@ impl Batches {
         if self.only_first { left } else { left.max(next()) }
     }
 
+    /// The budget of a NodePool that counts in the current round, by its place in the list.
+    pub(crate) fn strictest(&self, pool: &str, method: Method) -> Option<usize> {
+        let known = self.pools.get(pool)?;
+        known.budgets.strictest(method.reason(), known.nodes, self.now)
+    }
+
     /// Whether nodes of a NodePool may go once those that go now are done, and none may now.
     pub(crate) fn waits(&self, pool: &str, method: Method) -> bool {
         let Some(known) = self.pools.get(pool) else { return false };

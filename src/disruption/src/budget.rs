@@ -26,14 +26,12 @@ pub struct Budgets {
 
 /// A budget that cannot be read. Until it is mended nothing of its NodePool is disrupted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{field}: expected {expected}, found {found:?}")]
+#[error("{field}: {message}")]
 pub struct BudgetError {
     /// The field, such as `spec.disruption.budgets[1].schedule`, or the annotation.
     pub field: String,
-    /// What was expected.
-    pub expected: String,
-    /// What was found.
-    pub found: String,
+    /// What was found and what was expected.
+    pub message: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,16 +59,30 @@ impl Budgets {
         let zone = time_zone(pool)?;
         let all = pool.spec.disruption.budgets.iter().enumerate();
         let all: Result<Vec<Known>, BudgetError> = all.map(|(at, budget)| Known::of(at, budget, &zone)).collect();
-        Ok(Budgets { all: all? })
+        all.map(|all| Budgets { all }).map_err(|error| as_validated(pool, error))
     }
 
     /// How many more nodes may be disrupted for a reason: the strictest budget that is active counts, as in Karpenter.
     /// Without any it is `usize::MAX`.
     pub fn allowed(&self, reason: DisruptionReason, nodes: PoolNodes, now: Timestamp) -> usize {
-        let active = self.all.iter().filter(|budget| budget.is_about(reason) && budget.is_active(now));
-        let most = active.map(|budget| budget.most.of(nodes.total)).min().unwrap_or(usize::MAX);
+        let most = self.active(reason, now).map(|(_, budget)| budget.most.of(nodes.total)).min().unwrap_or(usize::MAX);
         if most == usize::MAX { most } else { most.saturating_sub(nodes.off) }
     }
+
+    /// The budget that counts for a reason, by its place in the list: the first of the strictest that are active.
+    pub(crate) fn strictest(&self, reason: DisruptionReason, nodes: PoolNodes, now: Timestamp) -> Option<usize> {
+        self.active(reason, now).min_by_key(|(_, budget)| budget.most.of(nodes.total)).map(|(at, _)| at)
+    }
+
+    fn active(&self, reason: DisruptionReason, now: Timestamp) -> impl Iterator<Item = (usize, &Known)> {
+        self.all.iter().enumerate().filter(move |(_, budget)| budget.is_about(reason) && budget.is_active(now))
+    }
+}
+
+/// The same in the words of the NodePool's validation, where that has any for the field: a fault is told in one wording.
+fn as_validated(pool: &NodePool, error: BudgetError) -> BudgetError {
+    let known = pool.validate().into_iter().find(|known| known.path == error.field);
+    known.map_or(error, |known| BudgetError { field: known.path, message: known.message })
 }
 
 fn time_zone(pool: &NodePool) -> Result<TimeZone, BudgetError> {
@@ -79,8 +91,7 @@ fn time_zone(pool: &NodePool) -> Result<TimeZone, BudgetError> {
     let zone = if name.is_empty() { None } else { zone_of(name) };
     zone.ok_or_else(|| BudgetError {
         field: format!("metadata.annotations[{BUDGET_TIME_ZONE}]"),
-        expected: "a time zone such as Europe/Berlin".to_owned(),
-        found: name.clone(),
+        message: format!("expected a time zone such as Europe/Berlin, found {name:?}"),
     })
 }
 
@@ -90,8 +101,7 @@ impl Known {
     fn of(at: usize, budget: &Budget, zone: &TimeZone) -> Result<Self, BudgetError> {
         let wrong = |field: &str, expected: String, found: &str| BudgetError {
             field: format!("spec.disruption.budgets[{at}].{field}"),
-            expected,
-            found: found.to_owned(),
+            message: format!("expected {expected}, found {found:?}"),
         };
         let most = Most::parse(&budget.nodes).ok_or_else(|| {
             wrong("nodes", "a number of nodes, or a percentage from 0% to 100%".to_owned(), &budget.nodes)
@@ -203,8 +213,8 @@ mod tests {
     #[case(json!([{"nodes": "101%"}]), None, "spec.disruption.budgets[0].nodes", "101%")]
     #[case(json!([{"nodes": "1"}, {"nodes": "1", "schedule": "0 9 * *", "duration": "1h"}]), None,
         "spec.disruption.budgets[1].schedule", "0 9 * *")]
-    #[case(json!([{"nodes": "1", "schedule": "@daily"}]), None, "spec.disruption.budgets[0].duration", "")]
-    #[case(json!([{"nodes": "1", "duration": "1h0m"}]), None, "spec.disruption.budgets[0].schedule", "1h0m")]
+    #[case(json!([{"nodes": "1", "schedule": "@daily"}]), None, "spec.disruption.budgets[0].duration", "found only 'schedule'")]
+    #[case(json!([{"nodes": "1", "duration": "1h0m"}]), None, "spec.disruption.budgets[0].schedule", "found only 'duration'")]
     #[case(json!([{"nodes": "1"}]), Some("Mars/Olympus"), "metadata.annotations[berth.sh/budget-time-zone]", "Mars/Olympus")]
     #[case(json!([{"nodes": "1"}]), Some(""), "metadata.annotations[berth.sh/budget-time-zone]", "")]
     fn what_cannot_be_read_is_told_by_field(
@@ -214,6 +224,20 @@ mod tests {
         #[case] found: &str,
     ) {
         let error = Budgets::of(&pool(&budgets, zone)).unwrap_err();
-        assert_eq!((error.field.as_str(), error.found.as_str()), (field, found), "{error}");
+        assert!(error.field == field && error.message.contains(found), "{error}");
+    }
+
+    /// The regression: a schedule was told in other words than those of the NodePool's validation.
+    #[test]
+    fn a_budget_that_cannot_be_read_is_told_as_validation_tells_it() {
+        let budgets = json!([{"nodes": "1"}, {"nodes": "1", "schedule": "0 25 * * *", "duration": "1h"}]);
+        let pool = pool(&budgets, None);
+        let validated: Vec<String> = pool.validate().iter().map(ToString::to_string).collect();
+        let told = Budgets::of(&pool).unwrap_err().to_string();
+        assert!(validated.contains(&told), "{told}: {validated:?}");
+        assert!(
+            told.starts_with("spec.disruption.budgets[1].schedule: schedule \"0 25 * * *\": the hour is"),
+            "{told}"
+        );
     }
 }

@@ -79,6 +79,8 @@ pub enum Why {
     Blocked,
     /// Pods have not left it alone for long enough, or its NodePool says so.
     Unripe,
+    /// A budget of its NodePool alone lets it not go now.
+    Budget,
     /// It was considered: it would not pay, or its pods would have no place.
     Unconsolidatable,
 }

@@ -34,9 +34,15 @@ pub(crate) fn reason(text: impl Into<String>) -> Reason {
     Reason::of_pods(text, 0)
 }
 
-/// Budgets of a NodePool that let none of its nodes go now.
-pub(crate) fn no_budget(pool: &str) -> Reason {
-    reason(format!("no budget of NodePool {pool:?} lets a node go for this now"))
+/// A budget of a NodePool, by its place in the list, that lets none of its nodes go now.
+pub(crate) fn no_budget(pool: &str, budget: Option<usize>, is_drifted: bool) -> Reason {
+    let budget = budget.map(|at| format!("[{at}]")).unwrap_or_default();
+    let budget = format!("spec.disruption.budgets{budget} of NodePool {pool:?}");
+    reason(if is_drifted {
+        format!("drifted, but {budget} lets no drifted node go now")
+    } else {
+        format!("{budget} lets no node go for this now")
+    })
 }
 
 /// Budgets of a NodePool that cannot be read.

@@ -266,7 +266,8 @@ impl Survey {
         match &pool.budgets {
             Err(error) => Some(unreadable_budgets(&candidate.pool, error)),
             Ok(budgets) if budgets.allowed(candidate.method().reason(), pool.nodes, now) == 0 => {
-                Some(no_budget(&candidate.pool))
+                let strictest = budgets.strictest(candidate.method().reason(), pool.nodes, now);
+                Some(no_budget(&candidate.pool, strictest, candidate.drift.is_some()))
             }
             Ok(_) => None,
         }

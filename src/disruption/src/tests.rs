@@ -29,7 +29,7 @@ mod verdicts;
 mod waiting;
 mod whole;
 
-fn now() -> Time {
+pub(crate) fn now() -> Time {
     "2026-01-01T12:00:00Z".parse().unwrap()
 }
 
@@ -69,11 +69,11 @@ fn pool(name: &str, disruption: &Value, kinds: &[&str]) -> Object {
 }
 
 /// All nodes may go at once.
-fn free_pool(kinds: &[&str]) -> Object {
+pub(crate) fn free_pool(kinds: &[&str]) -> Object {
     pool("pool", &json!({"budgets": [{"nodes": "100%"}]}), kinds)
 }
 
-fn node(name: &str, instance_type: &str, kind: &str) -> Object {
+pub(crate) fn node(name: &str, instance_type: &str, kind: &str) -> Object {
     let cpus = match instance_type {
         "small" => 2,
         "medium" => 4,
@@ -111,7 +111,7 @@ fn merge(into: &mut Value, more: &Value) {
     }
 }
 
-fn state_of(objects: &[Object], slots: &[(&str, u32, &str, u32)]) -> State {
+pub(crate) fn state_of(objects: &[Object], slots: &[(&str, u32, &str, u32)]) -> State {
     state_with(objects, &catalogue(slots))
 }
 
@@ -150,7 +150,7 @@ fn reasons(disruption: &Disruption, node: &str) -> Vec<(String, usize)> {
     kept.unwrap_or_else(|| panic!("{node} is not kept")).reasons.iter().map(|r| (r.reason.clone(), r.count)).collect()
 }
 
-const ON_DEMAND: &[&str] = &["on-demand"];
+pub(crate) const ON_DEMAND: &[&str] = &["on-demand"];
 const WITH_SLOTS: &[&str] = &["on-demand", "reserved"];
 
 #[test]
@@ -424,7 +424,7 @@ fn a_budget_of_the_pods_keeps_their_node() {
 #[rstest]
 #[case::when_empty(json!({"consolidationPolicy": "WhenEmpty"}), "NodePool \"pool\" has non-empty consolidation disabled")]
 #[case::never(json!({"consolidateAfter": "Never"}), "NodePool \"pool\" has consolidation disabled")]
-#[case::no_budget(json!({"budgets": [{"nodes": "0"}]}), "no budget of NodePool \"pool\" lets a node go for this now")]
+#[case::no_budget(json!({"budgets": [{"nodes": "0"}]}), "spec.disruption.budgets[0] of NodePool \"pool\" lets no node go for this now")]
 fn a_pools_settings_keep_its_nodes(#[case] disruption: Value, #[case] expected: &str) {
     let objects =
         [pool("pool", &disruption, ON_DEMAND), node("a", "huge", "on-demand"), pod("p", "a", "1", &json!({}))];
@@ -454,9 +454,9 @@ fn a_drifted_node_says_what_keeps_it_from_drift() {
     let objects =
         [pool("pool", &settings, &["reserved"]), node("a", "huge", "on-demand"), pod("p", "a", "1", &json!({}))];
     let disruption = disrupted(&objects, &[], &Options::default());
-    let expected = "no budget of NodePool \"pool\" lets a node go for this now";
+    let expected = "drifted, but spec.disruption.budgets[0] of NodePool \"pool\" lets no drifted node go now";
     assert_eq!(reasons(&disruption, "a"), [(expected.to_owned(), 0)]);
-    assert_eq!(disruption.kept[0].why, Why::Unconsolidatable, "it is told");
+    assert_eq!(disruption.kept[0].why, Why::Budget, "it is told as what a budget keeps");
 }
 
 #[test]
@@ -536,13 +536,13 @@ fn pending_pods_are_no_cost_of_a_removal() {
 }
 
 #[rstest]
-#[case::none(json!([{"nodes": "0"}]), Some("no budget of NodePool \"pool\" lets a node go for this now"))]
+#[case::none(json!([{"nodes": "0"}]), Some("spec.disruption.budgets[0] of NodePool \"pool\" lets no node go for this now"))]
 #[case::none_of_this_reason(json!([{"nodes": "0", "reasons": ["Underutilized"]}]),
-    Some("no budget of NodePool \"pool\" lets a node go for this now"))]
+    Some("spec.disruption.budgets[0] of NodePool \"pool\" lets no node go for this now"))]
 #[case::none_of_another_reason(json!([{"nodes": "0", "reasons": ["Empty"]}]), None)]
 #[case::one(json!([{"nodes": "1"}]), None)]
 #[case::none_in_a_window(json!([{"nodes": "0", "schedule": "0 9 * * *", "duration": "8h"}]),
-    Some("no budget of NodePool \"pool\" lets a node go for this now"))]
+    Some("spec.disruption.budgets[0] of NodePool \"pool\" lets no node go for this now"))]
 #[case::none_in_another_window(json!([{"nodes": "0", "schedule": "0 13 * * *", "duration": "8h"}]), None)]
 fn a_removal_names_the_budget_that_keeps_the_node(#[case] budgets: Value, #[case] expected: Option<&str>) {
     let objects = [

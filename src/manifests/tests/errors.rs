@@ -501,3 +501,31 @@ fn a_word_of_a_custom_resource_that_is_not_known_is_told_as_all_others_are() {
                     DoesNotExist, Gt, Lt, Gte, Lte: did you mean In?";
     assert!(told.contains(operator) && !told.contains("variant"), "{told}");
 }
+
+/// The regression: it was told when it was applied, without file and line.
+#[rstest]
+#[case::no_such_hour(
+    "schedule: '0 25 * * *'",
+    "spec.schedule: found \"0 25 * * *\", expected five fields of cron such as \"0 2 * * *\": end of range (25) above maximum (23): 25",
+    "--> f.yaml:4:18"
+)]
+#[case::a_zone_of_its_own(
+    "schedule: 'TZ=Europe/Berlin 0 2 * * *'",
+    "spec.schedule: found \"TZ=Europe/Berlin 0 2 * * *\", expected no time zone: spec.timeZone names it",
+    "--> f.yaml:4:18"
+)]
+#[case::no_such_zone(
+    "timeZone: Mars, schedule: '0 2 * * *'",
+    "spec.timeZone: found \"Mars\", expected a time zone such as Europe/Berlin",
+    "--> f.yaml:4:18"
+)]
+fn when_a_cron_job_runs_is_told_by_file_and_line(#[case] when: &str, #[case] expected: &str, #[case] place: &str) {
+    let text = format!(
+        "apiVersion: batch/v1\nkind: CronJob\nmetadata: {{name: nightly, namespace: default}}\nspec: {{{when}, jobTemplate: {{spec: \
+         {{template: {{spec: {{restartPolicy: Never, containers: [{{name: c, image: i}}]}}}}}}}}}}\n"
+    );
+    let error = read_from("f.yaml", text.as_bytes(), &Options::default(), |_, _| Ok::<(), ManifestError>(()));
+    let error = error.unwrap_err().to_string();
+    assert!(error.starts_with(&format!("f.yaml: document 1 (CronJob default/nightly): {expected}\n")), "{error}");
+    assert!(error.contains(place), "{error}");
+}

@@ -358,7 +358,7 @@ impl<'a> Known<'a> {
             return None;
         }
         if let Some(value) = sold_out.iter().find(is_asked) {
-            return Some(format!("no instance is left of the types that have {key}={value}"));
+            return Some(reasons::sold_out_with(key, value));
         }
         let values: BTreeSet<&str> = values.union(sold_out).copied().collect();
         let wanted: Vec<&str> = asked.finite_values().into_iter().flatten().map(|value| symbols.text(*value)).collect();

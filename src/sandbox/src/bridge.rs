@@ -423,12 +423,14 @@ mod tests {
                 "metadata": {"name": name}, "spec": spec});
             let made = api.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap();
             bridge.reservation_applied(&made);
-            bridge.write_counts().await;
+            let counted = bridge.write_counts().await.into_iter().any(|(id, ..)| id == name);
             // Its own status is no change.
             bridge.reservation_applied(&api.get(name).await.unwrap());
             bridge.write_counts().await;
             let status = api.get(name).await.unwrap().status.unwrap();
+            // What nobody offers has no slots, and none are told.
             let ready = status.conditions.into_iter().next().unwrap();
+            assert_eq!((counted, status.total > 0), (ready.status == "True", ready.status == "True"), "{name}");
             [ready.status, ready.reason, ready.message]
         };
         assert_eq!(shown("right", spec("a.large", "z-1", 1)).await, ["True", "Ready", ""]);

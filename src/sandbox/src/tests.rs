@@ -154,6 +154,58 @@ spec: {containers: [{name: c, image: i, resources: {requests: {cpu: '1'}}}]}
     assert_eq!(left, [expected]);
 }
 
+/// The regression: only a plan said so.
+#[tokio::test(start_paused = true)]
+async fn a_pod_whose_zone_is_sold_out_is_told_so() {
+    let types = r#"[{"name": "big", "resources": {"cpu": "4", "memory": "16Gi"}, "offerings": [
+        {"Price": 0.4, "Available": false, "Requirements": [
+            {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
+            {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["z-a"]}]},
+        {"Price": 0.4, "Requirements": [
+            {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
+            {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["z-b"]}]}]}]"#;
+    let of_zone = "
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: v}
+spec:
+  capacity: {storage: 1Gi}
+  accessModes: [ReadWriteOnce]
+  storageClassName: disks
+  claimRef: {name: data, namespace: default}
+  csi: {driver: d, volumeHandle: x}
+  nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [
+    {key: topology.kubernetes.io/zone, operator: In, values: [z-a]}]}]}}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: data}
+spec: {accessModes: [ReadWriteOnce], storageClassName: disks, volumeName: v, resources: {requests: {storage: 1Gi}}}
+status: {phase: Bound}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: db}
+spec:
+  containers: [{name: c, image: i, resources: {requests: {cpu: '1'}}}]
+  volumes: [{name: d, persistentVolumeClaim: {claimName: data}}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec:
+  nodeSelector: {topology.kubernetes.io/zone: z-a}
+  containers: [{name: c, image: i, resources: {requests: {cpu: '1'}}}]
+";
+    let catalogue = berth_catalogue::read(types.as_bytes(), "test").unwrap();
+    let now = "2026-01-01T00:00:00Z".parse().unwrap();
+    let options = Options { objects: objects(of_zone), catalogue, settle: true, ..Options::new(now) };
+    let ended = run(options, |_| {}, tokio::time::sleep(Duration::from_secs(600))).await.unwrap();
+    let Ended::LeftOver(left) = ended else { panic!("{ended:?}") };
+    let says = "no instance is left of the types that have topology.kubernetes.io/zone=z-a.";
+    assert!(left.len() == 2 && left.iter().all(|left| left.ends_with(says)), "{left:#?}");
+}
+
 /// Berth, with a cloud of its own, for so long; then both die.
 async fn live_for(seconds: u64, parts: &Parts, seed: u64) {
     let now = parts.server.now();

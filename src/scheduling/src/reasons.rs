@@ -25,6 +25,7 @@ pub const MIN_VALUES: &str = "minValues requirement is not met";
 pub const NO_TYPE: &str = "no instance type meets its requirements";
 /// The same where some would, and none can be had now.
 pub const SOLD_OUT: &str = "no instance is left of the types that meet its requirements";
+const SOLD_OUT_WITH: &str = "no instance is left of the types that have ";
 /// There is neither a node nor a NodePool.
 pub const NO_NODES: &str = "no nodes available to schedule pods";
 /// VolumeBinding.
@@ -124,6 +125,16 @@ pub fn no_columns(table: &ColumnTable) -> &'static str {
 /// The NodePool that a reason is of, and what it says: [`of_pool`] the other way round.
 pub fn said_by_pool(reason: &str) -> Option<(&str, &str)> {
     reason.strip_prefix("NodePool ")?.split_once(": ")
+}
+
+/// What nothing can be launched with, as all instance types that have this label are sold out.
+pub fn sold_out_with(key: &str, value: &str) -> String {
+    format!("{SOLD_OUT_WITH}{key}={value}")
+}
+
+/// Whether a reason says what cannot be launched, whatever the NodePool.
+pub fn is_about_launches(reason: &str) -> bool {
+    reason.starts_with(SOLD_OUT_WITH)
 }
 
 /// A finite supply of which nothing is left.

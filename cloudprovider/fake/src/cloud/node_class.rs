@@ -8,6 +8,7 @@ use std::time::Duration;
 use berth_catalogue::{Catalogue, InstanceTypeEntry};
 use berth_cloudprovider::{CloudError, NodeClassStatus, Result};
 
+use super::reservation::FakeReservation;
 use super::world::World;
 
 /// How the cloud makes machines for a node class: what a FakeNodeClass object says.
@@ -72,6 +73,21 @@ impl World {
             zones.extend(entry.offerings.iter().filter_map(|offering| offering.zone()).map(str::to_owned));
         }
         (types, zones)
+    }
+
+    /// Whether one of the instance types of a reservation, and one of its zones, is offered by the cloud or a node class.
+    pub(super) fn is_offered(&self, reservation: &FakeReservation) -> bool {
+        let FakeReservation { instance_types, zones, .. } = reservation;
+        let entries = || {
+            let of_classes = self.node_classes.values().filter_map(|class| class.catalogue.as_deref());
+            of_classes.chain([&self.catalogue]).flat_map(Catalogue::types)
+        };
+        let is_in_zone = |zone: &str| zones.iter().any(|own| own == zone);
+        let has_zone = |entry: &Arc<InstanceTypeEntry>| {
+            entry.offerings.iter().filter_map(|offering| offering.zone()).any(is_in_zone)
+        };
+        (instance_types.is_empty() || entries().any(|entry| instance_types.contains(&entry.name)))
+            && (zones.is_empty() || entries().any(has_zone))
     }
 
     /// Every type that a node class offers.

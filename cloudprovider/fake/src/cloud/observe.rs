@@ -69,11 +69,15 @@ impl World {
                 let zones = &reserved.definition.zones;
                 zones.is_empty() || zones.iter().any(|zone| class.has_zone(Some(zone)))
             })
-            .map(|(id, reserved)| {
+            .filter_map(|(id, reserved)| {
                 let definition = &reserved.definition;
                 let members = included.remove(id.as_str()).unwrap_or_default();
+                // One of what nobody offers has no slots to count.
+                if members.is_empty() && !self.is_offered(definition) {
+                    return None;
+                }
                 let own = u32::try_from(members.len()).unwrap_or(u32::MAX);
-                CapacityReservation {
+                Some(CapacityReservation {
                     id: id.clone(),
                     instance_types: definition.instance_types.clone(),
                     zones: definition.zones.clone(),
@@ -86,7 +90,7 @@ impl World {
                     state: self.reservation_state(reserved, now),
                     start: definition.start,
                     end: definition.end,
-                }
+                })
             })
             .collect()
     }

@@ -8,6 +8,7 @@ use k8s_openapi::api::apps::v1::{DaemonSet, DaemonSetSpec, DaemonSetStatus};
 use k8s_openapi::api::core::v1::{
     Affinity, Node, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PodTemplateSpec, Toleration,
 };
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::core::SelectorExt;
 use rustc_hash::FxHashMap;
 
@@ -57,18 +58,25 @@ struct Daemon {
     sum: Sum,
     /// How many live pods are of a revision.
     of_revision: BTreeMap<Box<str>, usize>,
-    /// Nodes whose pod is of an old template, by whether it is available.
+    /// Nodes whose only pod is of an old template, by whether it is available.
     old: [BTreeSet<Arc<str>>; 2],
+    /// Nodes where one of the present template comes up beside such a pod.
+    surging: BTreeSet<Arc<str>>,
+    /// Nodes that may get one.
+    may_surge: BTreeSet<Arc<str>>,
 }
 
 /// What the status counts of one node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools)]
 struct State {
     wanted: bool,
     ready: bool,
     available: bool,
-    /// The revision of the pod that is there.
+    /// The revision of the pod that is there; of two, the older one.
     revision: Option<Box<str>>,
+    /// Whether one of the present template comes up beside it.
+    is_surging: bool,
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -107,13 +115,12 @@ impl Daemon {
         self.sum.misscheduled += one(!state.wanted && has);
         let Some(revision) = &state.revision else { return };
         let is_old = **revision != *self.revision;
-        let [waiting, available] = &mut self.old;
-        let old = if state.available { available } else { waiting };
+        let old = self.old_like(state);
         if by > 0 {
-            *self.of_revision.entry(revision.clone()).or_insert(0) += 1;
             if is_old && state.wanted {
                 old.insert(node.clone());
             }
+            *self.of_revision.entry(revision.clone()).or_insert(0) += 1;
         } else {
             old.remove(node);
             if let Some(count) = self.of_revision.get_mut(revision) {
@@ -125,16 +132,35 @@ impl Daemon {
         }
     }
 
+    /// Where nodes are with an old pod in this state.
+    fn old_like(&mut self, state: &State) -> &mut BTreeSet<Arc<str>> {
+        let [waiting, available] = &mut self.old;
+        match (state.is_surging, state.available) {
+            (true, _) => &mut self.surging,
+            (false, true) => available,
+            (false, false) => waiting,
+        }
+    }
+
     /// Sorts the nodes anew after the revision changed.
     fn sort(&mut self) {
         self.old = [BTreeSet::new(), BTreeSet::new()];
-        for (node, state) in &self.nodes {
+        self.surging.clear();
+        for (node, state) in self.nodes.clone() {
             let is_old = state.revision.as_deref().is_some_and(|revision| *revision != *self.revision);
             if is_old && state.wanted {
-                let [waiting, available] = &mut self.old;
-                if state.available { available } else { waiting }.insert(node.clone());
+                self.old_like(&state).insert(node);
             }
         }
+    }
+
+    /// The nodes that may get a pod of the present template beside one of an old: where that is not available, and as many
+    /// others as there is surge left. Those that were chosen before come first: their pod may be on its way.
+    fn next_to_surge(&self, most: usize) -> BTreeSet<Arc<str>> {
+        let [waiting, available] = &self.old;
+        let (chosen, others): (Vec<_>, Vec<_>) = available.iter().partition(|node| self.may_surge.contains(*node));
+        let left = most.saturating_sub(self.surging.len());
+        waiting.iter().chain(chosen.into_iter().chain(others).take(left)).cloned().collect()
     }
 }
 
@@ -173,12 +199,36 @@ pub(crate) fn sync(core: &mut Core, key: &NamespacedName) -> Effect {
         }
     }
     let mut writes = all.writes.clone();
-    writes.extend(replace_old(core, key, &set, spec));
+    if surge_of(spec).is_some() {
+        surge(core, key, spec);
+    } else {
+        writes.extend(replace_old(core, key, &set, spec));
+    }
     let Some(daemon) = core.daemons.0.get(key) else { return Effect::of(writes) };
     let is_live = |revision: &super::revisions::Revision| daemon.of_revision.contains_key(revision.hash.as_str());
     writes.extend(forget(&key.namespace, spec.revision_history_limit, &all.old, is_live));
     writes.extend(write_status(key, &set, daemon));
     Effect::of(writes)
+}
+
+/// How many nodes may have two pods for a while, where the strategy has any such.
+fn surge_of(spec: &DaemonSetSpec) -> Option<&IntOrString> {
+    let strategy = spec.update_strategy.as_ref()?;
+    let is_rolling = strategy.type_.as_deref().is_none_or(|type_| type_ == "RollingUpdate");
+    let most = strategy.rolling_update.as_ref().filter(|_| is_rolling)?.max_surge.as_ref()?;
+    (scaled(Some(most), 100, true) > 0).then_some(most)
+}
+
+/// Lets nodes have a pod of the present template beside one of an old, as upstream's `rollingUpdate` with a surge. That pod's
+/// node deletes the old one.
+fn surge(core: &mut Core, key: &NamespacedName, spec: &DaemonSetSpec) {
+    let Some(daemon) = core.daemons.0.get_mut(key) else { return };
+    let most = size(scaled(surge_of(spec), daemon.sum.desired, true));
+    let next = daemon.next_to_surge(most);
+    let before = std::mem::replace(&mut daemon.may_surge, next.clone());
+    for node in next.difference(&before) {
+        core.add(Work::DaemonNode(key.clone(), node.clone()));
+    }
 }
 
 /// Deletes pods of an old template: those that are not available, and others as far as enough are left.
@@ -259,39 +309,55 @@ pub(crate) fn sync_node(core: &mut Core, key: &NamespacedName, name: &Arc<str>) 
     // Of several the oldest stays, one on its node before one that waits for it.
     let created = |pod: &Pod| pod.metadata.creation_timestamp.as_ref().map(|time| time.0);
     live.sort_by_cached_key(|pod| (pod.node().is_none(), created(pod), pod.metadata.name.clone()));
+    let (min_ready, now) = (spec.min_ready_seconds.unwrap_or(0), core.now());
+    let is_available = |pod: &Pod| pod.available_at(min_ready).is_some_and(|at| at <= now);
     if node.is_some() {
         let ended = here.iter().filter(|pod| pod.has_ended() && !pod.is_terminating());
         writes.extend(ended.map(|pod| delete(&set, pod)));
-        let kept = usize::from(should_continue);
-        writes.extend(live.iter().skip(kept).map(|pod| delete(&set, pod)));
-        live.truncate(kept);
-        if should_run && here.is_empty() {
+        let kept: Vec<&Arc<Pod>> = match (should_continue, surge_of(spec)) {
+            (false, _) => Vec::new(),
+            (true, None) => live.iter().take(1).copied().collect(),
+            (true, Some(_)) => kept_beside(&live, &daemon.revision, is_available),
+        };
+        let is_kept = |pod: &Pod| kept.iter().any(|known| known.metadata.uid == pod.metadata.uid);
+        writes.extend(live.iter().filter(|pod| !is_kept(pod)).map(|pod| delete(&set, pod)));
+        let is_old_alone = kept.len() == 1 && kept.iter().all(|pod| pod.revision_label() != Some(&daemon.revision));
+        let may_surge = is_old_alone && surge_of(spec).is_some() && daemon.may_surge.contains(name);
+        if should_run && (here.is_empty() || may_surge) {
             writes.push(create(&set, daemon, name));
         }
+        live = kept;
     } else if caches.nodes.get(&NamespacedName::new("", name)).is_none() {
         // Nobody can bind a pod that waits for a node which is gone. Those that were bound are left to the collector of pods.
         writes.extend(live.iter().filter(|pod| pod.node().is_none()).map(|pod| delete(&set, pod)));
     }
     let pod = live.first();
-    let mut later = None;
-    let now = core.now();
-    let is_available = pod.and_then(|pod| pod.available_at(spec.min_ready_seconds.unwrap_or(0))).is_some_and(|at| {
-        later = (at > now).then_some(at);
-        at <= now
-    });
     let state = State {
         wanted: should_run,
         ready: pod.is_some_and(|pod| pod.is_ready()),
-        available: is_available,
+        available: pod.is_some_and(|pod| is_available(pod)),
         revision: pod.map(|pod| pod.revision_label().unwrap_or_default().into()),
+        is_surging: live.len() > 1,
     };
-    if let Some(at) = later {
+    let times = live.iter().filter_map(|pod| pod.available_at(min_ready)).filter(|at| *at > now);
+    if let Some(at) = times.min() {
         core.add_when(Work::DaemonNode(key.clone(), name.clone()), at);
     }
     if core.daemons.0.get_mut(key).is_some_and(|daemon| daemon.set(name, state)) {
         core.add(Work::DaemonSet(key.clone()));
     }
     Effect::of(writes)
+}
+
+/// Of the live pods of a node those that stay where pods may surge, the older one first. The present template's pod comes up
+/// beside one of an old template while that is ready; of the same template the oldest stays.
+fn kept_beside<'p>(live: &[&'p Arc<Pod>], revision: &str, is_available: impl Fn(&Pod) -> bool) -> Vec<&'p Arc<Pod>> {
+    let is_new = |pod: &&&Arc<Pod>| pod.revision_label() == Some(revision);
+    let (new, old) = (live.iter().find(is_new).copied(), live.iter().find(|pod| !is_new(pod)).copied());
+    match (old, new) {
+        (Some(old), Some(new)) if !old.is_ready() || is_available(new) => vec![new],
+        (old, new) => old.into_iter().chain(new).collect(),
+    }
 }
 
 fn delete(set: &DaemonSet, pod: &Pod) -> Write {

@@ -6,9 +6,11 @@ use berth_api::{NodePool, NodePoolStatus, ResourceList, labels};
 use berth_cloudprovider::{CloudError, NodeClassStatus};
 use berth_quantity::Quantity;
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::json;
 
 use super::registrations::are_too_many;
+use super::unusable::UNUSABLE;
 use super::{Core, Job, class_key};
 use crate::claim::conditions::{self, Status};
 use crate::claim::{has_foreign_hash, on};
@@ -26,12 +28,9 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 pub(super) const VALIDATION: &str = "ValidationSucceeded";
 const NODE_CLASS_READY: &str = "NodeClassReady";
 const REGISTRATION_HEALTHY: &str = "NodeRegistrationHealthy";
-/// Conditions whose being false is told by an Event of this reason, with what does not happen meanwhile.
-const FAULTS: [(&str, &str, &str); 3] = [
-    (BUDGETS_READABLE, "InvalidBudget", "no node of it is disrupted"),
-    (VALIDATION, "NodePoolValidationFailed", "nothing is launched"),
-    (NODE_CLASS_READY, "NodeClassNotReady", "nothing is launched"),
-];
+/// What does not happen until a fault is mended.
+const NO_LAUNCH: &str = "nothing is launched";
+const NO_DISRUPTION: &str = "no node of it is disrupted";
 
 impl Core {
     pub(super) fn step_pool(&mut self, name: &str, now: Timestamp) {
@@ -42,6 +41,7 @@ impl Core {
         };
         let class = pool.spec.template.spec.node_class_ref.as_ref();
         if !class.is_some_and(|class| self.provider.serves(class)) || pool.metadata.deletion_timestamp.is_some() {
+            self.tell_faults_of_pool(&pool, &[], now);
             return self.queue.forget(&job);
         }
         let annotations = pool.metadata.annotations.as_ref();
@@ -60,14 +60,7 @@ impl Core {
         let before = pool.status.clone().unwrap_or_default();
         let has = self.view.has(name);
         let status = self.pool_status(&pool, has, before.clone(), now);
-        for (condition, reason, until_mended) in FAULTS {
-            let told = conditions::get(&status.conditions, condition).filter(|known| known.status == "False");
-            if let Some(fault) = told {
-                let what = if fault.message.is_empty() { &fault.reason } else { &fault.message };
-                let message = format!("{what}: {until_mended} until that is mended");
-                self.tell(Notice::about(Kind::NodePool, &pool.metadata, reason, message), now);
-            }
-        }
+        self.tell_faults_of_pool(&pool, &status.conditions, now);
         if status != before {
             let patch = json!({"metadata": {"resourceVersion": pool.metadata.resource_version}, "status": {
                 "resources": replaced(&before.resources, &status.resources),
@@ -76,6 +69,44 @@ impl Core {
             self.write(job, on(Kind::NodePool, &pool.metadata, Op::MergeStatus(patch)));
         } else if waits_for_claims {
             self.queue.add_at(job, after(now, LOOK_AGAIN));
+        }
+    }
+
+    /// Tells what is wrong with a NodePool. A field that cannot be read is told once, with all that does not happen meanwhile.
+    fn tell_faults_of_pool(&mut self, pool: &NodePool, all: &[Condition], now: Timestamp) {
+        let name = pool.metadata.name.as_deref().unwrap_or_default();
+        let is_false = |type_: &str| conditions::get(all, type_).filter(|known| known.status == "False");
+        let [invalid, unreadable, class] = [VALIDATION, BUDGETS_READABLE, NODE_CLASS_READY].map(is_false);
+        let refused = self.state.refused_as(&berth_state::Key::new(berth_state::Kind::NodePool, "", name));
+        let of_fields = match (invalid, unreadable, refused) {
+            // Validation names what cannot be read of budgets, too; a time zone it does not know.
+            (Some(invalid), Some(unreadable), _) if invalid.message.contains(&unreadable.message) => {
+                Some(("InvalidBudget", format!("{name}: {}: {NO_LAUNCH}, and {NO_DISRUPTION},", invalid.message)))
+            }
+            (Some(invalid), Some(unreadable), _) => {
+                let what = format!("{name}: {}; {}", invalid.message, unreadable.message);
+                Some(("InvalidBudget", format!("{what}: {NO_LAUNCH}, and {NO_DISRUPTION},")))
+            }
+            (Some(invalid), None, _) => {
+                Some(("NodePoolValidationFailed", format!("{name}: {}: {NO_LAUNCH}", invalid.message)))
+            }
+            (None, Some(unreadable), _) => {
+                Some(("InvalidBudget", format!("{name}: {}: {NO_DISRUPTION}", unreadable.message)))
+            }
+            (None, None, Some(refused)) => {
+                self.tell(Notice::about(Kind::NodePool, &pool.metadata, UNUSABLE, refused.to_string()), now);
+                None
+            }
+            (None, None, None) => None,
+        };
+        let of_fields = of_fields.map(|(reason, message)| (reason, format!("NodePool {message}")));
+        let of_class = class.map(|fault| {
+            let what = if fault.message.is_empty() { &fault.reason } else { &fault.message };
+            ("NodeClassNotReady", format!("{what}: {NO_LAUNCH}"))
+        });
+        for (reason, message) in of_fields.into_iter().chain(of_class) {
+            let message = format!("{message} until that is mended");
+            self.tell(Notice::about(Kind::NodePool, &pool.metadata, reason, message), now);
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use berth_api::labels;
 use berth_decisions::{Binding, Decision, Nomination, Refusal};
-use berth_scheduling::reasons::{NO_NODES, NO_TYPE, of_pool, said_by_pool};
+use berth_scheduling::reasons::{NO_NODES, NO_TYPE, is_about_launches, of_pool, said_by_pool};
 use berth_scheduling::reservation::counts_reservations;
 use berth_state::{ObjectRef, Patch};
 use jiff::Timestamp;
@@ -369,7 +369,8 @@ fn counting_all<const N: usize>(mut reasons: Vec<(String, u32)>, others: [(&str,
 
 /// Reasons in kube-scheduler's form, and after them what NodePools say of a new node, counted in instance types.
 pub(super) fn why_unschedulable(n_nodes: usize, reasons: &[(String, u32)], has_pools: bool) -> String {
-    let (pools, nodes): (Vec<_>, Vec<_>) = reasons.iter().partition(|(reason, _)| said_by_pool(reason).is_some());
+    let of_launches = |reason: &str| said_by_pool(reason).is_some() || is_about_launches(reason);
+    let (pools, nodes): (Vec<_>, Vec<_>) = reasons.iter().partition(|(reason, _)| of_launches(reason));
     let in_words = |reasons: Vec<String>| reasons.join(", ");
     let nodes = in_words(
         nodes
@@ -446,6 +447,13 @@ mod tests {
             why_unschedulable(20, &reasons, true),
             "0/20 nodes are available: 20 Insufficient cpu. \
              No new node: NodePool general: Insufficient cpu (225 instance types)."
+        );
+        let sold_out = berth_scheduling::reasons::sold_out_with("topology.kubernetes.io/zone", "a");
+        let beside = [(reasons[1].0.clone(), 1), (sold_out, 0)];
+        assert_eq!(
+            why_unschedulable(0, &beside, true),
+            "0/0 nodes are available. No new node: NodePool general: Insufficient cpu (1 instance type), \
+             no instance is left of the types that have topology.kubernetes.io/zone=a."
         );
         assert_eq!(why_unschedulable(0, &[], false), "0/0 nodes are available. No new node: there is no NodePool.");
     }

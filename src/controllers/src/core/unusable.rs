@@ -17,7 +17,7 @@ use crate::observed::Observed;
 use crate::write::Op;
 
 /// The reason of Events, and of the condition of a Reservation that has a node.
-const UNUSABLE: &str = "Unusable";
+pub(super) const UNUSABLE: &str = "Unusable";
 /// The condition's reason of a pod that cannot be decided about, as kube-scheduler's.
 const SCHEDULER_ERROR: &str = "SchedulerError";
 
@@ -34,10 +34,10 @@ impl Core {
         }
     }
 
-    /// Tells of what the state cannot use. Reservations follow in a job of theirs.
+    /// Tells of what the state cannot use. Reservations and NodePools follow in jobs of theirs.
     pub(super) fn tell_refused(&mut self, object: &RefusedObject, now: Timestamp) {
         tracing::warn!("{object}");
-        let Some(kind) = own_kind(object.key.kind) else { return };
+        let Some(kind) = own_kind(object.key.kind).filter(|kind| *kind != Kind::NodePool) else { return };
         let (namespace, name) = (object.key.namespace.to_string(), object.key.name.to_string());
         let uid = self.state.observed_uid(&object.key).unwrap_or_default().into_owned();
         let message = object.to_string();

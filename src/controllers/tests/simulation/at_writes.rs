@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::disruption::set_slots;
-use crate::trouble::{FAULTS, FAULTS_OF_CLOUD, Rates, Table};
+use crate::trouble::{FAULTS, FAULTS_OF_CLOUD, FAULTS_OF_LAUNCH, Rates, Table};
 use crate::world::{World, is_initialized};
 use crate::{cloud_faults, held, scenarios, seeds};
 
@@ -209,8 +209,12 @@ fn at_each_write_all_kinds_of_faults_leave_nothing_behind() {
     print(&all);
     assert!(failed.is_empty(), "of {failed:?} each says above how to repeat it");
     let steps: BTreeSet<&str> = all.keys().map(|(step, _)| step.as_str()).filter(|step| step.contains(' ')).collect();
-    let kinds = |step: &str| if step.starts_with("cloud") { &FAULTS_OF_CLOUD[..] } else { &FAULTS[..] };
-    let cells = steps.into_iter().flat_map(|step| kinds(step).iter().map(move |fault| (step, *fault)));
+    let kinds = |step: &str| match step {
+        "cloud create" => [&FAULTS_OF_CLOUD[..], &FAULTS_OF_LAUNCH].concat(),
+        "cloud delete" => FAULTS_OF_CLOUD.to_vec(),
+        _ => FAULTS.to_vec(),
+    };
+    let cells = steps.into_iter().flat_map(|step| kinds(step).into_iter().map(move |fault| (step, fault)));
     let counted = cells.map(|(step, fault)| (all.get(&(step.to_owned(), fault)).copied().unwrap_or(0), fault, step));
     let counted: Vec<(u32, &str, &str)> = counted.collect();
     println!("{} cells, the least: {:?}", counted.len(), counted.iter().min());

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use berth_api::{NodeClaim, NodeClassRef};
 use berth_cloudprovider::{
-    CapacityReservation, CloudProvider, Drift, Instance, InstanceTypes, LaunchRequest, Launched, NodeClassStatus,
-    ProviderId, RepairPolicy, ReservationAdoption, Result,
+    CapacityReservation, CloudProvider, Drift, Instance, InstanceTypes, LaunchRequest, LaunchTarget, Launched,
+    NodeClassStatus, OfferingKey, ProviderId, RepairPolicy, ReservationAdoption, Result,
 };
 use berth_cloudprovider_fake::cloud::FakeCloud;
 use futures::future::BoxFuture;
 
-use crate::trouble::Trouble;
+use crate::trouble::{SOLD_OUT, Trouble};
 
 pub(crate) struct CloudInTrouble {
     cloud: FakeCloud,
@@ -23,9 +23,17 @@ impl CloudInTrouble {
         Self { cloud, trouble }
     }
 
-    /// A call that changes something.
-    async fn write<T>(&self, step: &'static str, call: impl Future<Output = Result<T>>) -> Result<T> {
+    /// A call that changes something, before which `sell_out` takes away what is asked for.
+    async fn write<T>(
+        &self,
+        step: &'static str,
+        sell_out: impl FnOnce(),
+        call: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
         let fault = self.trouble.fault_of_cloud(step);
+        if fault == Some(SOLD_OUT) {
+            sell_out();
+        }
         if fault == Some("crash before") {
             self.trouble.crash();
             return std::future::pending().await;
@@ -40,6 +48,25 @@ impl CloudInTrouble {
         }
         answer
     }
+
+    /// Nothing is left of the offerings that are asked for, or of the first of them, for up to two minutes. Of a launch on a
+    /// slot nothing is sold out.
+    fn sell_out(&self, target: &LaunchTarget) {
+        let LaunchTarget::Paid(offerings) = target else { return };
+        let n = if self.trouble.roll(3) == 0 { 1 } else { offerings.len() };
+        let gone: Vec<OfferingKey> = offerings.iter().take(n).cloned().collect();
+        for offering in &gone {
+            self.cloud.set_stock(offering, Some(0));
+        }
+        let (cloud, lasts) = (self.cloud.clone(), Duration::from_secs(10 + self.trouble.roll(110)));
+        // Whatever becomes of the process that asked.
+        tokio::spawn(async move {
+            tokio::time::sleep(lasts).await;
+            for offering in &gone {
+                cloud.set_stock(offering, None);
+            }
+        });
+    }
 }
 
 impl CloudProvider for CloudInTrouble {
@@ -52,11 +79,11 @@ impl CloudProvider for CloudInTrouble {
     }
 
     fn create<'a>(&'a self, request: &'a LaunchRequest) -> BoxFuture<'a, Result<Launched>> {
-        Box::pin(self.write("cloud create", self.cloud.create(request)))
+        Box::pin(self.write("cloud create", || self.sell_out(&request.target), self.cloud.create(request)))
     }
 
     fn delete<'a>(&'a self, id: &'a ProviderId) -> BoxFuture<'a, Result<()>> {
-        Box::pin(self.write("cloud delete", self.cloud.delete(id)))
+        Box::pin(self.write("cloud delete", || {}, self.cloud.delete(id)))
     }
 
     fn get<'a>(&'a self, id: &'a ProviderId) -> BoxFuture<'a, Result<Instance>> {

@@ -264,6 +264,24 @@ async fn what_must_not_be_disrupted_stays_and_says_why() {
     assert!(told.iter().any(|text| text.ends_with(expected)), "{told:?}");
 }
 
+/// The regression: its Event was `Unconsolidatable`, which said neither that it drifted nor which budget keeps it.
+#[tokio::test(start_paused = true)]
+async fn a_drifted_node_that_a_budget_keeps_names_both() {
+    let world = world(&["on-demand"], &json!({"budgets": [{"nodes": "100%"}, {"nodes": "0"}]})).await;
+    world.deploy(web(3)).await;
+    comes_to(&world, 10, 3, &[("m5.xlarge", "on-demand", 1)]).await;
+    let pools = Api::<berth_api::NodePool>::all(world.client.clone());
+    let label = json!({"spec": {"template": {"metadata": {"labels": {"team": "web"}}}}});
+    pools.patch("web", &PatchParams::default(), &Patch::Merge(label)).await.unwrap();
+    let expected = "drifted, but spec.disruption.budgets[1] of NodePool \"web\" lets no drifted node go now";
+    let is_told = async |world: &World| {
+        let told = events(world, "DisruptionBlocked").await;
+        // On the node and on its NodeClaim.
+        told.iter().filter(|text| text.ends_with(expected)).count() == 2
+    };
+    assert!(world.settles(20, is_told).await, "{:?}", events(&world, "DisruptionBlocked").await);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_replacement_that_cannot_be_launched_leaves_everything_as_it_was() {
     let world = world(&["on-demand", "reserved"], &json!({})).await;

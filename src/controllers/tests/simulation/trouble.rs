@@ -98,6 +98,10 @@ pub(crate) const SLOTS_GO: &str = "slots go";
 /// What can befall a call of the cloud that changes something.
 pub(crate) const FAULTS_OF_CLOUD: [&str; 5] =
     ["Throttled", "Unavailable", "OutcomeUnknown", "crash before", "crash after"];
+/// The same of a launch, beside these: nothing is left of what it asks for, or is paid for.
+pub(crate) const FAULTS_OF_LAUNCH: [&str; 2] = [SOLD_OUT, "InsufficientCapacity"];
+/// Nothing is left of the offerings of a launch for a while.
+pub(crate) const SOLD_OUT: &str = "sold out";
 
 /// What befell which write, so many times.
 pub(crate) type Table = BTreeMap<(String, &'static str), u32>;
@@ -286,7 +290,9 @@ impl Trouble {
         if !self.hits(rate) {
             return None;
         }
-        let fault = ["crash before", "crash after"][self.turn_of(step, 2)];
+        let faults = ["crash before", "crash after", SOLD_OUT];
+        let n = if step == "cloud create" { faults.len() } else { 2 };
+        let fault = faults[self.turn_of(step, n)];
         self.note(step, fault);
         Some(fault)
     }

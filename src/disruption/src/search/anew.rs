@@ -188,11 +188,13 @@ impl Search<'_> {
         for (at, candidate) in gone.iter().enumerate() {
             let moved = self.state.pods_on(&candidate.node.key.name).filter(|pod| pods::is_moved(pod));
             node_of.extend(moved.map(|pod| (pod.reference().key, at)));
+            node_of.extend(candidate.held.iter().map(|room| (room.key.clone(), at)));
         }
         let mut joined = Joined((0..gone.len()).collect());
         let mut first_of: Vec<(Option<usize>, Launch)> = Vec::with_capacity(launches.len());
         for launch in launches {
-            let mut nodes = launch.pods.iter().filter_map(|pod| node_of.get(&pod.key).copied());
+            let moved = launch.pods.iter().chain(&launch.reservations);
+            let mut nodes = moved.filter_map(|moved| node_of.get(&moved.key).copied());
             let first = nodes.next();
             if let Some(first) = first {
                 nodes.for_each(|other| joined.join(first, other));
@@ -244,5 +246,41 @@ impl Joined {
         if let Some(known) = self.0.get_mut(a.max(b)) {
             *known = a.min(b);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_decisions::Decider;
+    use berth_state::Object;
+    use serde_json::json;
+
+    use super::*;
+    use crate::Options;
+    use crate::pending::Planned;
+    use crate::search::Surveyed;
+    use crate::tests::{ON_DEMAND, free_pool, node, now, state_of};
+
+    /// The regression: it was of no group, and its node seemed to save all that it costs.
+    #[test]
+    fn what_is_launched_for_a_room_alone_is_of_its_nodes_group() {
+        let room = json!({"apiVersion": "scheduling.koordinator.sh/v1alpha1", "kind": "Reservation",
+            "metadata": {"name": "room", "uid": "r"}, "spec": {"allocateOnce": false,
+                "owners": [{"labelSelector": {"matchLabels": {"app": "x"}}}], "template": {"spec": {"containers": [
+                    {"name": "a", "image": "a", "resources": {"requests": {"cpu": "3"}}}]}}},
+            "status": {"phase": "Available", "nodeName": "a", "allocatable": {"cpu": "3"}}});
+        let room = Object::from(serde_json::from_value::<berth_api::Reservation>(room).unwrap());
+        let mut state = state_of(&[free_pool(ON_DEMAND), node("a", "huge", "on-demand"), room], &[]);
+        let (mut decider, options) = (Decider::new(), Options::default().for_what_ifs());
+        let surveyed = Surveyed::of(&mut state, &options, now()).unwrap();
+        let gone = surveyed.survey.candidates.clone();
+        let gone: Vec<&Candidate> = gone.iter().collect();
+        let mut search = Search::new(&mut state, &mut decider, &options, (surveyed, Planned::default()), now());
+        let Some(Verdict::Fits(replacement)) = search.try_out(&gone).unwrap() else { panic!("the room has a place") };
+        assert_eq!(replacement.launches.len(), 1, "nothing else is there");
+        let groups = search.groups(&gone, replacement.launches);
+        assert_eq!(groups.iter().map(|group| group.launches.len()).collect::<Vec<_>>(), [1]);
+        let saved = groups[0].net + disrupted(options.eviction_price, gone[0].cost);
+        assert_eq!(saved.to_string(), "1.2", "$1.60 less a medium node");
     }
 }

@@ -306,8 +306,9 @@ impl<'s> Search<'s> {
                 reasons.extend(candidate.unconsolidatable.iter().cloned());
             }
         }
-        if reasons.is_empty() && self.batches.most(&candidate.pool, candidate.method()) == 0 {
-            reasons.push(no_budget(&candidate.pool));
+        if reasons.is_empty() && self.is_kept_by_budget(candidate) {
+            let strictest = self.batches.strictest(&candidate.pool, candidate.method());
+            reasons.push(no_budget(&candidate.pool, strictest, candidate.drift.is_some()));
         }
         if reasons.is_empty() {
             reasons.extend(self.tried.get(&candidate.node).into_iter().flatten().cloned());
@@ -323,14 +324,23 @@ impl<'s> Search<'s> {
         let has_budgets = self.survey.pools.get(&candidate.pool).is_some_and(|pool| pool.budgets.is_ok());
         if !candidate.blocked_from(candidate.method()).is_empty() || !has_budgets {
             Why::Blocked
+        } else if candidate.drift.is_some() {
+            if self.is_kept_by_budget(candidate) { Why::Budget } else { Why::Unconsolidatable }
         } else if candidate.is_static {
             // What keeps it does not change with time.
             Why::Unconsolidatable
-        } else if candidate.drift.is_none() && !candidate.unripe.is_empty() {
+        } else if !candidate.unripe.is_empty() {
             Why::Unripe
+        } else if (candidate.is_empty || candidate.unconsolidatable.is_empty()) && self.is_kept_by_budget(candidate) {
+            Why::Budget
         } else {
             Why::Unconsolidatable
         }
+    }
+
+    /// Whether no node of its NodePool may go as this one would.
+    fn is_kept_by_budget(&self, candidate: &Candidate) -> bool {
+        self.batches.most(&candidate.pool, candidate.method()) == 0
     }
 
     fn is_spent(&self) -> bool {

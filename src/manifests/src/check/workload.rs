@@ -1,5 +1,6 @@
 //! Owners of pods, budgets and volumes.
 
+use berth_schedule::{Schedule, zone_of};
 use k8s_openapi::api::batch::v1::JobSpec;
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -39,6 +40,7 @@ pub(super) fn check(object: &Object, problems: &mut Problems) {
             check_job("spec", spec, problems);
         }),
         Object::CronJob(object) => with_spec(object.spec.as_ref(), problems, |spec, problems| {
+            check_times(&spec.schedule, spec.time_zone.as_deref(), problems);
             if let Some(job) = &spec.job_template.spec {
                 check_job("spec.jobTemplate.spec", job, problems);
             }
@@ -110,6 +112,25 @@ fn check_job(path: &str, spec: &JobSpec, problems: &mut Problems) {
     syntax::check_not_negative(&format!("{path}.parallelism"), spec.parallelism, problems);
     syntax::check_not_negative(&format!("{path}.completions"), spec.completions, problems);
     check_template(&format!("{path}.template"), &spec.template, &["OnFailure", "Never"], problems);
+}
+
+/// When a CronJob runs. A schedule that is missing is told as every field that is.
+fn check_times(schedule: &str, time_zone: Option<&str>, problems: &mut Problems) {
+    if schedule.contains("TZ") {
+        let message = format!("found {schedule:?}, expected no time zone: spec.timeZone names it");
+        problems.push(Problem::new("spec.schedule", message));
+    } else if !schedule.is_empty()
+        && let Err(why) = Schedule::parse(schedule)
+    {
+        let message = format!("found {schedule:?}, expected five fields of cron such as \"0 2 * * *\": {why}");
+        problems.push(Problem::new("spec.schedule", message));
+    }
+    if let Some(zone) = time_zone
+        && (zone.is_empty() || zone_of(zone).is_none())
+    {
+        let message = format!("found {zone:?}, expected a time zone such as Europe/Berlin");
+        problems.push(Problem::new("spec.timeZone", message));
+    }
 }
 
 /// Of a kind whose pods may be restarted by these policies.

@@ -253,3 +253,18 @@ async fn instances_beyond_a_lowered_count_run_on_and_are_paid() {
         assert_eq!(cloud.hourly_cost().is_zero(), !released);
     }
 }
+
+/// The regression: it was counted, in stories and metrics.
+#[tokio::test(start_paused = true)]
+async fn a_reservation_of_what_nobody_offers_has_no_slots_to_count() {
+    let cloud = with(reservation(2), CloudConfig::default());
+    let known = |name: &str| vec![name.to_owned()];
+    cloud.set_reservation("type", FakeReservation { instance_types: known("m5.huge"), ..reservation(3) });
+    cloud.set_reservation("zone", FakeReservation { zones: known("mars"), ..reservation(4) });
+    let both = vec!["m5.huge".to_owned(), "m5.large".to_owned()];
+    cloud.set_reservation("other", FakeReservation { instance_types: both, ..reservation(5) });
+    let counted: Vec<(String, u32)> = cloud.reservation_counts().into_iter().map(|own| (own.id, own.total)).collect();
+    assert_eq!(counted, [("cr".to_owned(), 2), ("other".to_owned(), 5)]);
+    let shown = cloud.reservations(&class("default")).await.unwrap();
+    assert!(shown.iter().map(|own| &*own.id).eq(["cr", "other"]), "{shown:?}");
+}

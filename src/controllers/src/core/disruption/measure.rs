@@ -69,7 +69,7 @@ pub(super) fn eligible(found: &Disruption) -> BTreeMap<&'static str, usize> {
     for command in &found.commands {
         *all.entry(word(command.method.reason())).or_default() += command.nodes.len();
     }
-    let considered = found.kept.iter().filter(|kept| kept.why == Why::Unconsolidatable).count();
+    let considered = found.kept.iter().filter(|kept| matches!(kept.why, Why::Budget | Why::Unconsolidatable)).count();
     *all.entry(word(DisruptionReason::Underutilized)).or_default() += considered;
     all
 }

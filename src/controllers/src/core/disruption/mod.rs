@@ -25,7 +25,7 @@ pub(super) use measure::{REASONS, disrupted};
 use rest::{Looked, Rest};
 
 use berth_decisions::ExpectedNodes;
-use berth_disruption::{Disruption, Method};
+use berth_disruption::{Disruption, Method, Why};
 use berth_model::Money;
 use berth_state::{ObjectRef, State};
 use jiff::Timestamp;
@@ -396,7 +396,7 @@ impl Core {
             && found.commands.is_empty()
             && self.disrupting.commands.is_empty()
             && self.disrupting.put_back.is_empty()
-            && found.kept.iter().all(|kept| kept.why == berth_disruption::Why::Unconsolidatable)
+            && found.kept.iter().all(|kept| matches!(kept.why, Why::Budget | Why::Unconsolidatable))
             && !self.view.pools.values().any(|pool| has_time(pool))
     }
 

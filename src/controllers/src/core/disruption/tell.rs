@@ -40,7 +40,7 @@ impl Core {
         for node in kept {
             let name = node.node.key.name.to_string();
             let reason = match node.why {
-                Why::Blocked => "DisruptionBlocked",
+                Why::Blocked | Why::Budget => "DisruptionBlocked",
                 Why::Unconsolidatable => "Unconsolidatable",
                 // That is the plain course of things.
                 Why::Unripe => continue,
