@@ -424,6 +424,7 @@ impl Core {
             Job::Overlay(name) => self.step_overlay(&name, now),
             Job::Replicas(name) => self.step_replicas(&name, now),
             Job::Disrupt => self.disrupt(now),
+            Job::TellKept => self.tell_kept(now),
             Job::Command(id) => self.step_command(id, now),
             Job::Claim(name) => self.step_claim(&name, now),
             Job::Node(name) => self.step_node(&name),

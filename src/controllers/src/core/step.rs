@@ -55,6 +55,7 @@ const fn of_job(job: &Job) -> &'static str {
         Job::Claim(_) => "Claim",
         Job::Node(_) => "Node",
         Job::Disrupt => "Disrupt",
+        Job::TellKept => "TellKept",
         Job::Command(_) => "Command",
         Job::Evict(_) => "Evict",
         Job::DoNotDisrupt(_) => "DoNotDisrupt",
