@@ -78,7 +78,7 @@ fn main() -> Result<(), Failure> {
                 }
             };
             visits(BETWEEN).await;
-            (bindings.take(), steps.take());
+            drop((bindings.take(), steps.take()));
             let looked = looks(&metrics).await;
             visits(Duration::from_secs(u64::try_from(seconds)?)).await;
             let (took, others, waiting) = bindings.take();

@@ -6,7 +6,7 @@ use super::*;
 
 fn kept(n: usize, text: &str) -> Vec<Kept> {
     let of = |at: usize| Kept {
-        node: berth_state::Key::new(berth_state::Kind::Node, "", &*format!("n{at}")).with_uid(Some(&*format!("n{at}"))),
+        node: berth_state::Key::new(berth_state::Kind::Node, "", &format!("n{at}")).with_uid(Some(&*format!("n{at}"))),
         reasons: vec![Reason::of_pods(format!("{text} {at}"), 1)],
         why: Why::Unconsolidatable,
     };
