@@ -20,7 +20,7 @@ use crate::clock::Clock;
 use crate::core::{Answer, Asked, Core, Effect, Input, Job, Look, LooksFor};
 use crate::dry::DryRun;
 use crate::fence::Fence;
-use crate::kind::NamedObject;
+use crate::kind::{Kind, NamedObject};
 use crate::lanes::Lanes;
 use crate::lease::Candidate;
 use crate::metrics::{Counter, Counts, Measured, Metric, Metrics, Reporter};
@@ -33,6 +33,8 @@ use crate::writer::Writer;
 const CHANNEL: usize = 4096;
 /// Writes under way at a time.
 const WRITES: usize = 256;
+/// And of Events.
+const EVENTS: usize = 32;
 /// How long the answers to requests are waited for before the Lease is given up: who stops it expects it to end within a second.
 const PATIENCE: Duration = Duration::from_millis(500);
 /// Calls of the cloud under way at a time.
@@ -262,6 +264,8 @@ struct Outside {
     writer: Writer,
     provider: Arc<dyn CloudProvider>,
     writes: Lanes<NamedObject, (Option<Job>, Box<Write>)>,
+    /// Writes of Events, which go after all others.
+    events: Lanes<NamedObject, (Option<Job>, Box<Write>)>,
     calls: Lanes<Job, Box<Question>>,
     under_way: FuturesUnordered<BoxFuture<'static, Done>>,
     dry: Option<DryRun>,
@@ -287,11 +291,12 @@ impl Outside {
         answers_after: Option<Duration>,
     ) -> Self {
         // What a dry run would write waits for nobody.
-        let at_a_time = if dry.is_some() { usize::MAX } else { WRITES };
+        let at_a_time = |most| if dry.is_some() { usize::MAX } else { most };
         Self {
             writer,
             provider,
-            writes: Lanes::new(at_a_time),
+            writes: Lanes::new(at_a_time(WRITES)),
+            events: Lanes::new(at_a_time(EVENTS)),
             calls: Lanes::new(CALLS),
             under_way: FuturesUnordered::new(),
             dry,
@@ -302,9 +307,15 @@ impl Outside {
 
     fn push(&mut self, effect: Effect) {
         match effect {
-            Effect::Write(job, write) => self.writes.push(write.key.clone(), (job, write)),
+            Effect::Write(job, write) => self.lanes_of(write.key.kind).push(write.key.clone(), (job, write)),
             Effect::Ask(job, question) => self.calls.push(job, question),
         }
+    }
+
+    /// What writes of such objects go through. Thousands of Events may come at once, as where a look finds why nodes stay: a
+    /// binding does not wait until they are written.
+    fn lanes_of(&mut self, kind: Kind) -> &mut Lanes<NamedObject, (Option<Job>, Box<Write>)> {
+        if kind == Kind::Event { &mut self.events } else { &mut self.writes }
     }
 
     /// Has a look at the nodes, in a thread of its own.
@@ -330,7 +341,7 @@ impl Outside {
     /// Starts what may go now.
     fn start(&mut self) {
         let mut would = Vec::new();
-        while let Some((_, (job, write))) = self.writes.next() {
+        while let Some((_, (job, write))) = self.writes.next().or_else(|| self.events.next()) {
             let (writer, dry) = (self.writer.clone(), self.dry.clone());
             if dry.is_some() {
                 would.push((*write).clone());
@@ -368,7 +379,7 @@ impl Outside {
                 let labels =
                     [("kind", write.key.kind.as_str()), ("outcome", outcome.word()), ("verb", write.op.verb())];
                 self.counts.add(Counter::Writes, &labels);
-                self.writes.finish(write.key.clone());
+                self.lanes_of(write.key.kind).finish(write.key.clone());
             }
             Input::Answered(job, answer) => {
                 let labels = [("controller", job.controller()), ("method", method), ("provider", self.provider.name())];

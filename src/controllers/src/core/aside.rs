@@ -14,7 +14,7 @@ use berth_disruption::{Method, Places, Reason, Renewed};
 use berth_state::{ObjectRef, State};
 use jiff::Timestamp;
 
-use super::{Core, Job};
+use super::{Core, Job, step};
 use crate::clock::{after, elapsed};
 
 /// The replica is told of so many objects in one go.
@@ -145,6 +145,38 @@ impl Aside {
     /// Whether what is converted and looked at elsewhere is out of date again when it comes.
     fn changes_too_fast(&self) -> bool {
         self.n_stale >= PATIENCE
+    }
+}
+
+// === impl Question ===
+
+impl Question {
+    /// What is asked, in a word.
+    const fn word(&self) -> &'static str {
+        match self {
+            Self::Refresh { .. } => "refreshed",
+            Self::Decision { .. } => "decision",
+            Self::Renew(_) => "renewed",
+            Self::Confirm(_) => "confirmed",
+            Self::Copy => "copied",
+            Self::Nothing => "told",
+        }
+    }
+}
+
+// === impl Answered ===
+
+impl Answered {
+    /// What was asked, in a word.
+    pub(super) const fn word(&self) -> &'static str {
+        match self.answer {
+            Answer::Refreshed(..) => "refreshed",
+            Answer::Decision(..) => "decision",
+            Answer::Renewed(..) => "renewed",
+            Answer::Confirmed(..) => "confirmed",
+            Answer::Copied(..) => "copied",
+            Answer::Nothing(_) => "told",
+        }
     }
 }
 
@@ -284,6 +316,7 @@ impl Core {
 
     /// What is to be answered elsewhere now: its answer is told by [`super::Input::Solved`].
     pub(crate) fn take_asked(&mut self, now: Timestamp) -> Option<Box<Asked>> {
+        let _step = step::ask("anything").entered();
         let is_looking = self.disrupting.wants_copy();
         let aside = self.aside.as_mut().filter(|aside| self.is_started && aside.under_way.is_none())?;
         let wants = aside.is_stale || aside.decision.is_some() || !aside.steps.is_empty() || is_looking;
@@ -330,6 +363,7 @@ impl Core {
     }
 
     fn tell_replica(&mut self, replica: Replica, now: Timestamp) -> Box<Asked> {
+        let _step = step::ask("told").entered();
         if let Some(aside) = &mut self.aside {
             aside.under_way = Some(UnderWay::Nothing);
         }
@@ -367,6 +401,7 @@ impl Core {
     }
 
     fn ask_replica(&mut self, replica: Replica, question: Question, under_way: UnderWay, now: Timestamp) -> Box<Asked> {
+        let _step = step::ask(question.word()).entered();
         if let Some(aside) = &mut self.aside {
             aside.under_way = Some(under_way);
             aside.since = Some(now);

@@ -46,6 +46,8 @@ pub(crate) enum Job {
     Node(String),
     /// Look for nodes that can go.
     Disrupt,
+    /// Tell of more nodes why they stay.
+    TellKept,
     /// The next step of nodes that make way.
     Command(u64),
     /// Tell a pod to leave its node.

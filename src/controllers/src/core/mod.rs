@@ -40,6 +40,7 @@ mod rivals;
 mod schedule;
 mod slot_time;
 mod slow;
+mod step;
 mod told;
 mod unusable;
 mod volumes;
@@ -343,6 +344,7 @@ impl Core {
     /// Takes in one input. What there is to do then is done by [`Core::work`].
     pub(crate) fn handle(&mut self, input: Input, now: Timestamp) {
         self.unsynced_since.get_or_insert(now);
+        let _step = step::take_in(&input).entered();
         match input {
             Input::Observed(observed) => {
                 self.count_observed(&observed, now);
@@ -396,6 +398,7 @@ impl Core {
     }
 
     fn do_job(&mut self, job: Job, now: Timestamp) {
+        let _step = step::job(&job).entered();
         match job {
             Job::Schedule | Job::Provision if self.options.only_lifecycle => {}
             Job::Schedule => self.schedule(now),
@@ -421,6 +424,7 @@ impl Core {
             Job::Overlay(name) => self.step_overlay(&name, now),
             Job::Replicas(name) => self.step_replicas(&name, now),
             Job::Disrupt => self.disrupt(now),
+            Job::TellKept => self.tell_kept(now),
             Job::Command(id) => self.step_command(id, now),
             Job::Claim(name) => self.step_claim(&name, now),
             Job::Node(name) => self.step_node(&name),

@@ -558,6 +558,7 @@ fn pods_of_a_controller_keep_off_a_node_that_did_not_let_one_in_for_five_minutes
 
 mod aside;
 mod interleaved;
+mod kept;
 mod reasons;
 
 /// An instance of a NodeClaim here, of so many labels of its own.

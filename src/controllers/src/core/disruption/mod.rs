@@ -98,6 +98,8 @@ pub(super) struct Disrupting {
     eligible: BTreeMap<&'static str, usize>,
     /// Why nodes stay, as it was told last, and when.
     told: BTreeMap<String, (String, Timestamp)>,
+    /// Why nodes stay, as the last look found, of those that nothing was told of yet.
+    to_be_told: std::vec::IntoIter<berth_disruption::Kept>,
 }
 
 /// Nodes that go together.
@@ -373,7 +375,8 @@ impl Core {
             self.disrupting.asked = Some(found.asked);
             self.queue.add_at(Job::Disrupt, after(now, NEXT_PART));
         }
-        self.tell_kept(&found.kept, now);
+        self.disrupting.to_be_told = found.kept.into_iter();
+        self.tell_kept(now);
         self.tell_faults(&found.faults, now);
         for command in found.commands.into_iter().filter(|command| command.batch == 0) {
             self.begin(&command, now);

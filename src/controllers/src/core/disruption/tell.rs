@@ -10,13 +10,16 @@ use berth_state::ObjectRef;
 use jiff::Timestamp;
 
 use super::dollars;
-use crate::clock::elapsed;
-use crate::core::Core;
+use crate::clock::{after, elapsed};
+use crate::core::{Core, Job};
 use crate::kind::Kind;
 use crate::notice::Notice;
 
 /// How long the same reason is not told of a node again, as in Karpenter.
 const REPEAT_AFTER: Duration = Duration::from_secs(15 * 60);
+/// Why nodes stay is told of so many in one go, and of the next ones so much later: pods are bound meanwhile.
+const AT_A_TIME: usize = 50;
+const BETWEEN: Duration = Duration::from_millis(10);
 
 impl Core {
     /// Tells what people should mend, on the objects that it is wrong with.
@@ -32,11 +35,22 @@ impl Core {
         }
     }
 
-    /// Tells why nodes stay, each once while that stays so.
-    pub(super) fn tell_kept(&mut self, kept: &[Kept], now: Timestamp) {
-        if !self.is_listened_to() {
-            return;
+    /// Tells why nodes stay, each once while that stays so: of some now, and of the others a while later. What a look finds
+    /// before all is told takes the place of what is left.
+    pub(in crate::core) fn tell_kept(&mut self, now: Timestamp) {
+        let is_listened_to = self.is_listened_to();
+        let kept = &mut self.disrupting.to_be_told;
+        if !is_listened_to {
+            *kept = Vec::new().into_iter();
         }
+        let some: Vec<Kept> = kept.by_ref().take(AT_A_TIME).collect();
+        if kept.len() > 0 {
+            self.queue.add_at(Job::TellKept, after(now, BETWEEN));
+        }
+        self.tell_some_kept(&some, now);
+    }
+
+    pub(in crate::core) fn tell_some_kept(&mut self, kept: &[Kept], now: Timestamp) {
         for node in kept {
             let name = node.node.key.name.to_string();
             let reason = match node.why {
