@@ -26,7 +26,8 @@ fn of_input(input: &Input) -> &'static str {
     match input {
         Input::Observed(_) => "observed",
         Input::Written(..) => "written",
-        Input::Answered(..) => "answered by the cloud",
+        // What the cloud was asked for.
+        Input::Answered(job, _) => of_job(job),
         Input::Found(_) => "found",
         Input::Solved(answered) => answered.as_ref().map_or("broke off", |answered| answered.word()),
         Input::Tick => "tick",
