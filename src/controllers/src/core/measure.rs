@@ -39,7 +39,7 @@ impl Core {
                 if is_running && let Some(seconds) = self.pod_times.start(uid, now) {
                     self.counts.measure(Measured::ProvidedPodsStarted, &[], seconds);
                 }
-                if is_running && let Some(created) = self.starting.remove(uid) {
+                if is_running && let Some((_, created)) = self.starting.remove(uid) {
                     self.counts.measure(Measured::PodsStarted, &[], elapsed(created, now).as_secs_f64());
                 }
             }
@@ -51,12 +51,12 @@ impl Core {
     /// An object is gone. The answer to a write may tell so before its watch does: a node or a NodeClaim counts once, as long as
     /// the view knows it.
     fn count_gone(&mut self, kind: Kind, metadata: &ObjectMeta, now: Timestamp) {
-        let (name, uid) = (metadata.name.clone().unwrap_or_default(), metadata.uid.as_deref().unwrap_or_default());
-        let is_known = self.view.metadata_of(&NamedObject::cluster(kind, name), uid).is_some();
+        let (name, uid) = (metadata.name.as_deref().unwrap_or_default(), metadata.uid.as_deref().unwrap_or_default());
+        let is_known = || self.view.metadata_of(&NamedObject::cluster(kind, name), uid).is_some();
         let pool = ("nodepool", pool_of(metadata).unwrap_or_default());
         let zone = ("zone", label_of(metadata, berth_api::labels::ZONE));
         match kind {
-            Kind::Node if is_known && !pool.1.is_empty() => {
+            Kind::Node if is_known() && !pool.1.is_empty() => {
                 self.counts.add(Counter::NodesTerminated, &[pool, zone]);
                 let lasted = [
                     (Measured::NodesLived, &metadata.creation_timestamp),
@@ -68,10 +68,10 @@ impl Core {
                     }
                 }
             }
-            Kind::NodeClaim if is_known => {
+            Kind::NodeClaim if is_known() => {
                 let capacity_type = ("capacity_type", label_of(metadata, berth_api::labels::CAPACITY_TYPE));
                 self.counts.add(Counter::NodeClaimsTerminated, &[capacity_type, pool, zone]);
-                let known = self.view.claims.get(metadata.name.as_deref().unwrap_or_default());
+                let known = self.view.claims.get(name);
                 let all = known.and_then(|claim| claim.status.as_ref()).map(|status| &status.conditions[..]);
                 let ending = conditions::get(all.unwrap_or_default(), conditions::INSTANCE_TERMINATING);
                 let ending = ending.filter(|known| known.status == "True").map(|known| known.last_transition_time.0);
@@ -196,7 +196,7 @@ impl Core {
     pub(super) fn count_bound(&mut self, pod: &super::PodName, now: Timestamp) {
         if let Some(record) = self.view.pods.get(pod) {
             self.counts.measure(Measured::PodsBound, &[], elapsed(record.created, now).as_secs_f64());
-            self.starting.insert(record.uid.clone(), record.created);
+            self.starting.insert(record.uid.clone(), (pod.clone(), record.created));
         }
     }
 

@@ -249,15 +249,15 @@ pub(crate) struct Core {
     counts: Counts,
     /// Pods for which the last decision knew no node.
     n_refused: usize,
-    /// Pods that were bound here and do not run yet, by uid: when they were created.
-    starting: BTreeMap<String, Timestamp>,
+    /// Pods that were bound here and do not run yet, by uid: their names, and when they were created.
+    starting: BTreeMap<String, (PodName, Timestamp)>,
     /// Pods without a node, by uid: when a watch told of them first.
     arrived: BTreeMap<String, Timestamp>,
     pod_times: PodTimes,
     /// When something was seen first.
     unsynced_since: Option<Timestamp>,
-    /// Pods that are being bound here, or were and do not show it yet, by uid.
-    own_bindings: BTreeSet<String>,
+    /// Pods that are being bound here, or were and do not show it yet, by uid: their names.
+    own_bindings: BTreeMap<String, PodName>,
     /// Whether a decision was made that nobody has measured yet, and whether it could launch.
     decided: Option<bool>,
     /// What the next decision is about that binds alone.
@@ -333,7 +333,7 @@ impl Core {
             arrived: BTreeMap::new(),
             pod_times: PodTimes::default(),
             unsynced_since: None,
-            own_bindings: BTreeSet::new(),
+            own_bindings: BTreeMap::new(),
             decided: None,
             binding_cause: Cause::default(),
             launching_cause: Cause::default(),

@@ -326,11 +326,7 @@ impl Core {
             self.planned.retain(|uid, _| waiting.contains(uid.as_str()) || reservations.contains(uid.as_str()));
             self.unbindable.retain(|uid, _| waiting.contains(uid.as_str()));
         }
-        if !self.starting.is_empty() {
-            let there = self.view.pods.uids().map(|(_, uid)| uid).filter(|uid| self.starting.contains_key(*uid));
-            let there: BTreeSet<&str> = there.collect();
-            self.starting.retain(|uid, _| there.contains(uid.as_str()));
-        }
+        self.starting.retain(|uid, (pod, _)| self.view.pods.uid(pod) == Some(uid));
         self.forget_own_bindings();
     }
 

@@ -15,7 +15,7 @@ impl Core {
     pub(super) fn watch_rivals(&mut self, observed: &Observed, now: Timestamp) {
         let Observed::Applied(Object::Pod(pod)) = observed else { return };
         let Some(uid) = pod.metadata.uid.as_deref() else { return };
-        if node_of(pod).is_none() || self.own_bindings.remove(uid) {
+        if node_of(pod).is_none() || self.own_bindings.remove(uid).is_some() {
             return;
         }
         if let Some(notice) = self.rival(pod) {
@@ -53,8 +53,7 @@ impl Core {
 
     /// Forgets bindings of pods that are gone.
     pub(super) fn forget_own_bindings(&mut self) {
-        let there: std::collections::BTreeSet<&str> = self.view.pods.uids().map(|(_, uid)| uid).collect();
-        self.own_bindings.retain(|uid| there.contains(uid.as_str()));
+        self.own_bindings.retain(|uid, pod| self.view.pods.uid(pod) == Some(uid));
     }
 }
 

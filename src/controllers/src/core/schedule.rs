@@ -159,8 +159,8 @@ impl Core {
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         });
         let key = NamedObject::namespaced(Kind::Pod, pod.namespace.clone(), pod.name.clone());
-        self.write(Job::Bind(pod), Write { key, uid: uid.to_string(), op: Op::Bind(body) });
-        self.own_bindings.insert(uid.to_string());
+        self.write(Job::Bind(pod.clone()), Write { key, uid: uid.to_string(), op: Op::Bind(body) });
+        self.own_bindings.insert(uid.to_string(), pod);
         self.pod_events.insert(node.clone(), now);
         // Until the binding shows, nobody takes the node for empty.
         self.expected_nodes.entry(node).or_default().push(binding.object.clone());

@@ -294,6 +294,23 @@ fn a_heartbeat_of_one_node_looks_at_no_other() {
     assert_eq!((few.0, many.0), (0, 0), "objects that tables are gone through for");
 }
 
+/// The regression: each list of the cloud's instances went through all pods, and held bindings up meanwhile.
+#[test]
+fn bound_pods_that_are_gone_are_forgotten_without_a_look_at_all_others() {
+    let mut core = at_rest(50);
+    let name = |name: &str| PodName { namespace: "default".to_owned(), name: name.to_owned() };
+    let (there, uid) = core.view.pods.uids().next().map(|(name, uid)| (name.clone(), uid.to_owned())).unwrap();
+    let another = "another".to_owned();
+    for (uid, pod) in [(&uid, &there), (&another, &there), (&"gone".to_owned(), &name("gone"))] {
+        core.own_bindings.insert(uid.clone(), pod.clone());
+        core.starting.insert(uid.clone(), (pod.clone(), start()));
+    }
+    let before = n_visits();
+    core.forget_placed();
+    assert_eq!(n_visits() - before, 0, "objects that tables are gone through for");
+    assert!(core.own_bindings.keys().eq([&uid]) && core.starting.keys().eq([&uid]));
+}
+
 /// The node class of all NodeClaims here.
 const CLASS: &str = "berth.sh/FakeNodeClass/default";
 
