@@ -85,3 +85,9 @@ pub use validate::{Cause, FieldError};
 
 /// Amounts by resource name, as in `limits` and `capacity`.
 pub type ResourceList = BTreeMap<String, Quantity>;
+
+/// The same as Kubernetes' own types have them.
+pub fn as_written(amounts: &ResourceList) -> BTreeMap<String, k8s_openapi::apimachinery::pkg::api::resource::Quantity> {
+    let written = |amount: &Quantity| k8s_openapi::apimachinery::pkg::api::resource::Quantity(amount.to_string());
+    amounts.iter().map(|(name, amount)| (name.clone(), written(amount))).collect()
+}

@@ -120,7 +120,7 @@ impl Baseline {
 
     /// Whether more have a place than by another, and no more give way.
     pub(crate) fn places_more_than(&self, other: &Baseline) -> bool {
-        self.n_refused < other.n_refused && self.n_evictions <= other.n_evictions
+        self.n_refused < other.n_refused && self.places_as_many_as(other)
     }
 
     /// How many nodes are launched while every node stays.

@@ -1,13 +1,10 @@
 //! From the cloud's machines to the stand-in kubelets, and into the story.
 
-use std::collections::BTreeMap;
-
-use berth_api::ResourceList;
+use berth_api::as_written;
 use berth_catalogue::CapacityType;
 use berth_cloudprovider::Instance;
 use berth_cloudprovider_fake::cloud::{CloudEvent, FakeCloud, Machine};
 use berth_kubelet::{Kubelets, NodeSpec};
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use crate::story::{Happened, Moment};
 
@@ -58,13 +55,9 @@ pub fn node_spec(machine: Machine) -> NodeSpec {
         provider_id: machine.instance.provider_id.0,
         labels: machine.labels,
         taints: machine.taints,
-        capacity: written(&machine.instance.capacity),
-        allocatable: written(&machine.instance.allocatable),
+        capacity: as_written(&machine.instance.capacity),
+        allocatable: as_written(&machine.instance.allocatable),
     }
-}
-
-fn written(amounts: &ResourceList) -> BTreeMap<String, Quantity> {
-    amounts.iter().map(|(name, amount)| (name.clone(), Quantity(amount.to_string()))).collect()
 }
 
 /// What the paid nodes cost an hour, such as `$0.192` or `$12.50`.

@@ -17,7 +17,6 @@ use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use parking_lot::Mutex;
@@ -221,16 +220,13 @@ async fn play_machines(
     while let Some(event) = happened.recv().await {
         match event {
             CloudEvent::Booted(machine) => {
-                let amounts = |all: &berth_api::ResourceList| -> BTreeMap<String, Quantity> {
-                    all.iter().map(|(name, amount)| (name.clone(), Quantity(amount.to_string()))).collect()
-                };
                 kubelets.join(NodeSpec {
                     name: machine.node_name,
                     provider_id: machine.instance.provider_id.0.clone(),
                     labels: machine.labels,
                     taints: machine.taints,
-                    capacity: amounts(&machine.instance.capacity),
-                    allocatable: amounts(&machine.instance.allocatable),
+                    capacity: berth_api::as_written(&machine.instance.capacity),
+                    allocatable: berth_api::as_written(&machine.instance.allocatable),
                 });
             }
             CloudEvent::Stopped { node_name, .. } => kubelets.power_off(&node_name),

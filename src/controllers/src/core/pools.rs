@@ -78,28 +78,20 @@ impl Core {
         let is_false = |type_: &str| conditions::get(all, type_).filter(|known| known.status == "False");
         let [invalid, unreadable, class] = [VALIDATION, BUDGETS_READABLE, NODE_CLASS_READY].map(is_false);
         let refused = self.state.refused_as(&berth_state::Key::new(berth_state::Kind::NodePool, "", name));
-        let of_fields = match (invalid, unreadable, refused) {
-            // Validation names what cannot be read of budgets, too; a time zone it does not know.
-            (Some(invalid), Some(unreadable), _) if invalid.message.contains(&unreadable.message) => {
-                Some(("InvalidBudget", format!("{name}: {}: {NO_LAUNCH}, and {NO_DISRUPTION},", invalid.message)))
-            }
-            (Some(invalid), Some(unreadable), _) => {
-                let what = format!("{name}: {}; {}", invalid.message, unreadable.message);
-                Some(("InvalidBudget", format!("{what}: {NO_LAUNCH}, and {NO_DISRUPTION},")))
-            }
-            (Some(invalid), None, _) => {
-                Some(("NodePoolValidationFailed", format!("{name}: {}: {NO_LAUNCH}", invalid.message)))
-            }
-            (None, Some(unreadable), _) => {
-                Some(("InvalidBudget", format!("{name}: {}: {NO_DISRUPTION}", unreadable.message)))
-            }
-            (None, None, Some(refused)) => {
-                self.tell(Notice::about(Kind::NodePool, &pool.metadata, UNUSABLE, refused.to_string()), now);
-                None
-            }
-            (None, None, None) => None,
+        if let (None, None, Some(refused)) = (invalid, unreadable, refused) {
+            self.tell(Notice::about(Kind::NodePool, &pool.metadata, UNUSABLE, refused.to_string()), now);
+        }
+        let (reason, until_mended) = match (invalid, unreadable) {
+            (Some(_), None) => ("NodePoolValidationFailed", NO_LAUNCH.to_owned()),
+            (None, _) => ("InvalidBudget", NO_DISRUPTION.to_owned()),
+            (Some(_), Some(_)) => ("InvalidBudget", format!("{NO_LAUNCH}, and {NO_DISRUPTION},")),
         };
-        let of_fields = of_fields.map(|(reason, message)| (reason, format!("NodePool {message}")));
+        // Validation names what cannot be read of budgets, too; a time zone it does not know.
+        let validated = invalid.map_or("", |invalid| &invalid.message);
+        let others = unreadable.filter(|unreadable| !validated.contains(&unreadable.message));
+        let faults: Vec<&str> = invalid.into_iter().chain(others).map(|fault| fault.message.as_str()).collect();
+        let of_fields =
+            (!faults.is_empty()).then(|| (reason, format!("NodePool {name}: {}: {until_mended}", faults.join("; "))));
         let of_class = class.map(|fault| {
             let what = if fault.message.is_empty() { &fault.reason } else { &fault.message };
             ("NodeClassNotReady", format!("{what}: {NO_LAUNCH}"))

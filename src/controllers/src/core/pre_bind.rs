@@ -5,7 +5,8 @@
 //! loses the place then may wait for ever.
 //!
 //! A pod gives its place up where the node goes away, a volume is bound that the node does not reach, a provisioner gives up, the
-//! Reservation ends that it would draw from, a more important pod needs the room, or ten minutes have passed, as with kube-scheduler. It is looked at anew then, with all others.
+//! Reservation ends that it would draw from, a more important pod needs the room, or ten minutes have passed, as with
+//! kube-scheduler. It is looked at anew then, with all others.
 //!
 //! A process that starts anew assumes nothing. What is left is the nomination.
 
@@ -14,7 +15,6 @@ mod waiting;
 use std::sync::Arc;
 use std::time::Duration;
 
-use berth_api::ReservationPhase;
 use berth_decisions::{Binding, Nomination};
 use berth_state::{Event, Kind as Of, ObjectRef, Outcome as Settled, Patch};
 use jiff::Timestamp;
@@ -186,13 +186,11 @@ impl Core {
             return true;
         }
         let known = self.view.reservations.get(&*room.key.name);
-        known.filter(|known| room.uid.is_none() || known.metadata.uid.as_deref() == room.uid.as_deref()).is_some_and(
-            |known| {
-                let phase = known.status.as_ref().map(|status| status.phase).unwrap_or_default();
-                known.metadata.deletion_timestamp.is_none()
-                    && !matches!(phase, ReservationPhase::Failed | ReservationPhase::Succeeded)
-            },
-        )
+        let known = known.filter(|known| room.uid.is_none() || known.metadata.uid.as_deref() == room.uid.as_deref());
+        known.is_some_and(|known| {
+            let is_over = known.status.as_ref().is_some_and(|status| status.phase.is_terminal());
+            known.metadata.deletion_timestamp.is_none() && !is_over
+        })
     }
 
     /// A pod that waits for its volumes is to make way: it has no node that it could be evicted from. False where it does not wait.

@@ -16,7 +16,6 @@ use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::runtime::watcher::{self, watcher};
 use kube::{Api, Client};
@@ -300,16 +299,13 @@ async fn play_machines(client: Client, cloud: FakeCloud, violations: Arc<Mutex<V
                 }
             }
             CloudEvent::Booted(machine) => {
-                let amounts = |all: &berth_api::ResourceList| -> BTreeMap<String, Quantity> {
-                    all.iter().map(|(name, amount)| (name.clone(), Quantity(amount.to_string()))).collect()
-                };
                 kubelets.join(NodeSpec {
                     name: machine.node_name,
                     provider_id: machine.instance.provider_id.0.clone(),
                     labels: machine.labels,
                     taints: machine.taints,
-                    capacity: amounts(&machine.instance.capacity),
-                    allocatable: amounts(&machine.instance.allocatable),
+                    capacity: berth_api::as_written(&machine.instance.capacity),
+                    allocatable: berth_api::as_written(&machine.instance.allocatable),
                 });
             }
             CloudEvent::Refused { error: CloudError::ReservationFull { .. }, .. } => *n_full.lock() += 1,

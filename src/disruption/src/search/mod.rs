@@ -390,20 +390,21 @@ impl<'s> Search<'s> {
     /// one, as by a limit that it fills, is needed by nobody.
     fn needless(&mut self, empty: Vec<Candidate>) -> Result<Vec<Candidate>, DecideError> {
         let is_anyone_waiting = !self.state.cluster(self.now).pending.is_empty();
-        let costs_nothing =
-            |replacement: &Replacement| replacement.price.marginal <= Money::ZERO && replacement.n_more == 0;
-        if !is_anyone_waiting || self.fits(&empty.iter().collect::<Vec<_>>())?.as_ref().is_some_and(costs_nothing) {
+        let costs_no_more = |found: &Replacement, known: &Replacement| {
+            found.price.marginal <= known.price.marginal && found.n_more <= known.n_more
+        };
+        // What comes of it that those go which are needless.
+        let mut known = Replacement::default();
+        let all: Vec<&Candidate> = empty.iter().collect();
+        if !is_anyone_waiting || self.fits(&all)?.is_some_and(|found| costs_no_more(&found, &known)) {
             return Ok(empty);
         }
         let mut needless: Vec<Candidate> = Vec::new();
-        // What comes of it that those go.
-        let mut known = Replacement::default();
         for candidate in empty {
             let mut together: Vec<&Candidate> = needless.iter().collect();
             together.push(&candidate);
             let found = self.fits(&together)?.filter(|found| {
-                let costs_no_more = found.price.marginal <= known.price.marginal && found.n_more <= known.n_more;
-                found.n_placed > known.n_placed || found.n_placed == known.n_placed && costs_no_more
+                found.n_placed > known.n_placed || found.n_placed == known.n_placed && costs_no_more(found, &known)
             });
             if let Some(found) = found {
                 known = found;
