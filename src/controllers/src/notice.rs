@@ -77,8 +77,8 @@ impl Notice {
         }
     }
 
-    /// What counts as told when this is: why a pod has no place stays the same where only counts change, as they do with each
-    /// node that comes and goes. (kube-scheduler's events of a pod are one series, whatever their text.)
+    /// The key under which a notice counts as told. Texts about a pod without a place are the same where they differ only in
+    /// counts: these change with each node that comes or goes. (kube-scheduler's Events of a pod are one series.)
     fn but_for_numbers(&self) -> Self {
         let mut alike = self.clone();
         if self.reason == "FailedScheduling" {

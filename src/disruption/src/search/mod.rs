@@ -386,14 +386,14 @@ impl<'s> Search<'s> {
         Ok(())
     }
 
-    /// Of nodes that are empty, those that nobody needs: pods that wait may be about to come. A node that keeps them from having
-    /// one, as by a limit that it fills, is needed by nobody.
+    /// The empty nodes that nobody needs. A pod that waits may be about to come to one. Nobody needs a node that fills the limit
+    /// which pods wait for.
     fn needless(&mut self, empty: Vec<Candidate>) -> Result<Vec<Candidate>, DecideError> {
         let is_anyone_waiting = !self.state.cluster(self.now).pending.is_empty();
         let costs_no_more = |found: &Replacement, known: &Replacement| {
             found.price.marginal <= known.price.marginal && found.n_more <= known.n_more
         };
-        // What comes of it that those go which are needless.
+        // What the removal of the needless ones leads to.
         let mut known = Replacement::default();
         let all: Vec<&Candidate> = empty.iter().collect();
         if !is_anyone_waiting || self.fits(&all)?.is_some_and(|found| costs_no_more(&found, &known)) {
@@ -417,7 +417,7 @@ impl<'s> Search<'s> {
         Ok(needless)
     }
 
-    /// What comes of it that these nodes go, where nobody loses a place.
+    /// What the removal of these nodes leads to, where nobody loses a place.
     fn fits(&mut self, gone: &[&Candidate]) -> Result<Option<Replacement>, DecideError> {
         Ok(match self.try_out(gone)? {
             Some(Verdict::Fits(replacement)) => Some(replacement),

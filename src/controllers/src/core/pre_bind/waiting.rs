@@ -1,5 +1,4 @@
-//! The pods that wait for their volumes, found by pod, node and claim: a set of thousands starts at once, and each event of theirs
-//! concerns one.
+//! The pods that wait for their volumes, found by pod, node and claim. Thousands may wait at once, and an event concerns few.
 
 use std::collections::{BTreeMap, BTreeSet};
 
