@@ -47,7 +47,7 @@ impl Planned {
         }
         let decision = decider.decide(state, options, now)?;
         let before = Baseline::told(&decision, prices);
-        let unplanned = Planned { before: Some(before), baseline: Some(before), ..Planned::default() };
+        let unplanned = Planned { before: Some(before.clone()), baseline: Some(before.clone()), ..Planned::default() };
         let launches = named(state, &decision);
         if launches.is_empty() {
             return Ok(unplanned);
@@ -58,7 +58,7 @@ impl Planned {
             (Arc::from(name.as_str()), Arc::new(pods))
         });
         let mut planned = Planned {
-            before: Some(before),
+            before: Some(before.clone()),
             baseline: None,
             nodes: launches.iter().map(|(name, _)| name.clone()).collect(),
             launched: launches.iter().map(|(_, launch)| prices.of_offering(&launch.offering).marginal).sum(),
@@ -72,7 +72,7 @@ impl Planned {
             planned.played.bind(state, binding);
         }
         let after = Baseline::of((state, decider), &decisions, prices, now)?;
-        if after.with(planned.launched, planned.nodes.len()).is_no_worse_than(&before) {
+        if after.clone().with(planned.launched, planned.nodes.len()).is_no_worse_than(&before) {
             planned.baseline = Some(after);
             return Ok(planned);
         }

@@ -1,6 +1,7 @@
 //! What if these nodes were gone? The provisioner's and the scheduler's own answer, over a fork of the state.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use berth_decisions::{DecideError, Decider, Decision, Launch, Nomination, give_places};
 use berth_model::Money;
@@ -21,8 +22,17 @@ pub(crate) struct Replacement {
     pub(crate) n_more: usize,
     /// How many more have a place than without the removal, as where a limit has room for another node then.
     pub(crate) n_placed: usize,
+    /// Of what is launched more, the nodes for those alone.
+    pub(crate) for_placed: ForPlaced,
     /// Pods that come to nodes that are there.
     pub(crate) moves: Vec<Nomination>,
+}
+
+/// Nodes that are launched for nobody but those who would wait without the removal.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ForPlaced {
+    pub(crate) price: Price,
+    pub(crate) count: usize,
 }
 
 /// Where pods come to nodes that are there: by `namespace/name`, the node.
@@ -51,13 +61,15 @@ pub(crate) enum Verdict {
 }
 
 /// What is decided while every node stays.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Baseline {
     price: Price,
     n_evictions: usize,
-    /// How many have no place.
-    n_refused: usize,
+    /// Those who have no place.
+    refused: Arc<BTreeSet<Key>>,
     n_launches: usize,
+    /// The nodes that are there and that pods which wait come to.
+    come_to: Arc<BTreeSet<Box<str>>>,
 }
 
 /// What the launches of a decision cost.
@@ -65,9 +77,16 @@ fn price_of(decision: &Decision, prices: &Prices) -> Price {
     decision.launches.iter().map(|launch| prices.of_offering(&launch.offering)).sum()
 }
 
-/// How many a decision leaves without a place.
-fn n_refused(decision: &Decision) -> usize {
-    decision.refusals.iter().map(|refusal| refusal.objects.len()).sum()
+/// The nodes that are there and that pods which wait come to, now or once others have given way.
+fn nodes_come_to(decision: &Decision) -> BTreeSet<Box<str>> {
+    let bound = decision.bindings.iter().map(|known| &known.node);
+    let nominated = decision.nominations.iter().map(|known| &known.node);
+    bound.chain(nominated).map(|node| (&*node.key.name).into()).collect()
+}
+
+/// Those whom a decision leaves without a place.
+fn refused(decision: &Decision) -> BTreeSet<Key> {
+    decision.refusals.iter().flat_map(|refusal| &refusal.objects).map(|object| object.key.clone()).collect()
 }
 
 impl Baseline {
@@ -95,8 +114,9 @@ impl Baseline {
         Baseline {
             price: price_of(decision, prices),
             n_evictions: decision.evictions.len(),
-            n_refused: n_refused(decision),
+            refused: Arc::new(refused(decision)),
             n_launches: decision.launches.len(),
+            come_to: Arc::new(nodes_come_to(decision)),
         }
     }
 
@@ -115,12 +135,24 @@ impl Baseline {
 
     /// Whether as many have a place as by another, and no more give way.
     pub(crate) fn places_as_many_as(&self, other: &Baseline) -> bool {
-        self.n_refused <= other.n_refused && self.n_evictions <= other.n_evictions
+        self.refused.len() <= other.refused.len() && self.n_evictions <= other.n_evictions
     }
 
     /// Whether more have a place than by another, and no more give way.
     pub(crate) fn places_more_than(&self, other: &Baseline) -> bool {
-        self.n_refused < other.n_refused && self.places_as_many_as(other)
+        self.refused.len() < other.refused.len() && self.places_as_many_as(other)
+    }
+
+    /// What a decision launches for nobody but those who have no place by this one.
+    fn for_placed(&self, decision: &Decision, prices: &Prices) -> ForPlaced {
+        let mut found = ForPlaced::default();
+        for launch in &decision.launches {
+            if launch.pods.iter().chain(&launch.reservations).all(|object| self.refused.contains(&object.key)) {
+                found.price += prices.of_offering(&launch.offering);
+                found.count += 1;
+            }
+        }
+        found
     }
 
     /// How many nodes are launched while every node stays.
@@ -175,9 +207,9 @@ pub(crate) fn what_if(
         let reasons = without_place.into_iter();
         return Ok(Verdict::Fails(reasons.map(|(reason, count)| Reason::of_pods(reason, count)).collect()));
     }
-    let n_refused = n_refused(&decision);
-    if n_refused > baseline.n_refused {
-        let count = n_refused - baseline.n_refused;
+    let refused = refused(&decision);
+    if refused.len() > baseline.refused.len() {
+        let count = refused.len() - baseline.refused.len();
         return Ok(Verdict::Fails(vec![Reason::of_pods("other pods would find no place", count)]));
     }
     if decision.evictions.len() > baseline.n_evictions {
@@ -189,7 +221,15 @@ pub(crate) fn what_if(
     let takes_moved =
         |launch: &Launch| launch.pods.iter().chain(&launch.reservations).any(|object| moved.contains(&object.key));
     let n_more = decision.launches.len().saturating_sub(baseline.n_launches);
-    let n_placed = baseline.n_refused - n_refused;
+    // Who comes to one of these nodes has no need that others find a place for it.
+    let is_come_to = gone.iter().any(|candidate| baseline.come_to.contains(&*candidate.node.key.name));
+    let n_placed = if is_come_to { 0 } else { baseline.refused.len() - refused.len() };
+    // Where another has lost its place for it, nothing is gained.
+    let for_placed = if n_placed > 0 && refused.is_subset(&baseline.refused) {
+        baseline.for_placed(&decision, prices)
+    } else {
+        ForPlaced::default()
+    };
     let launches = decision.launches.into_iter().filter(takes_moved).collect();
-    Ok(Verdict::Fits(Replacement { launches, price, n_more, n_placed, moves: decision.moves }))
+    Ok(Verdict::Fits(Replacement { launches, price, n_more, n_placed, for_placed, moves: decision.moves }))
 }

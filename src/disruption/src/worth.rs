@@ -7,9 +7,9 @@ use crate::candidate::Candidate;
 use crate::pods::{DisruptionCost, disrupted};
 use crate::prices::{Price, Prices};
 use crate::reason::Reason;
-use crate::simulate::Replacement;
+use crate::simulate::{ForPlaced, Replacement};
 use crate::survey::Survey;
-use crate::{Options, labels};
+use crate::{Methods, Options, labels};
 
 /// Karpenter's: spot replaces spot only where so many cheaper types are left to choose from.
 const SPOT_TYPES: usize = 15;
@@ -44,19 +44,27 @@ pub(crate) fn worth(
     }
     let n_pods = gone.iter().map(|candidate| candidate.n_evictions).sum();
     let cost: DisruptionCost = gone.iter().map(|candidate| candidate.cost).sum();
-    let savings = now.marginal - replacement.price.marginal;
-    let list_savings = now.list - replacement.price.list;
+    // Nodes for those who would wait for good without the removal, as for a limit, are no reason against it.
+    let for_placed = match options.methods {
+        Methods::Berth => replacement.for_placed,
+        Methods::Karpenter => ForPlaced::default(),
+    };
+    let price = replacement.price - for_placed.price;
+    let savings = now.marginal - price.marginal;
+    let list_savings = now.list - price.list;
     let disrupted = disrupted(options.eviction_price, cost);
     let all_of = |capacity_type: &str| gone.iter().all(|candidate| candidate.capacity_type == capacity_type);
     // Between slots, whose rent is paid, the smaller one is the cheaper one: then the larger is free for others.
     let is_among_slots = savings == Money::ZERO && all_of(labels::RESERVED);
     if is_among_slots
         && list_savings > Money::ZERO
+        && for_placed.count == 0
         && !gone.iter().any(|candidate| survey.wants_slot_of(candidate, options))
     {
         return Err(Reason::of_pods(SAVES_NOTHING, n_pods));
     }
-    let on_nodes = saved_on_nodes(gone.len(), replacement.n_more, options);
+    let n_more = replacement.n_more.saturating_sub(for_placed.count);
+    let on_nodes = saved_on_nodes(gone.len(), n_more, options);
     let saved = if is_among_slots { list_savings } else { savings + on_nodes };
     if saved <= Money::ZERO {
         let text = if replacement.launches.is_empty() {

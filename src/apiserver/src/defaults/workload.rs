@@ -60,9 +60,11 @@ pub(super) fn daemon_set(object: &mut Value) {
     // A field of versions that are gone lives on in an annotation.
     with(object, &["metadata", "annotations"], &[("deprecated.daemonset.template.generation", json!("1"))]);
     with(object, &["spec", "updateStrategy"], &[("type", json!("RollingUpdate"))]);
+    let path = ["spec", "updateStrategy", "rollingUpdate"];
     if meta::text_at(object, &["spec", "updateStrategy", "type"]) == "RollingUpdate" {
-        let path = ["spec", "updateStrategy", "rollingUpdate"];
         with(object, &path, &[("maxUnavailable", json!(1)), ("maxSurge", json!(0))]);
+    } else if meta::at(object, &path).is_some_and(Value::is_object) {
+        with(object, &path, &[("maxUnavailable", json!(0)), ("maxSurge", json!(0))]);
     }
     template(object);
 }

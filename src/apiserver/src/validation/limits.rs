@@ -22,26 +22,49 @@ pub(super) fn budget(budget: &Value, causes: &mut Vec<Cause>) {
             causes.push(Cause::not_supported("spec.unhealthyPodEvictionPolicy", &policy.into(), &supported));
         }
     }
-    for (field, value) in [("minAvailable", min), ("maxUnavailable", max)] {
-        let path = format!("spec.{field}");
-        match value {
-            Some(Value::String(text)) => {
-                let percent = text.strip_suffix('%').and_then(|digits| digits.parse::<u32>().ok());
-                match percent {
-                    None => {
-                        let why = "a valid percent string must be a numeric value followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')";
-                        causes.push(Cause::invalid(path, &text.as_str().into(), why));
-                    }
-                    Some(percent) if percent > 100 => {
-                        causes.push(Cause::invalid(path, &text.as_str().into(), "must not be greater than 100%"));
-                    }
-                    Some(_) => {}
-                }
-            }
-            Some(_) => not_negative(budget, &["spec", field], causes),
-            None => {}
-        }
+    for field in ["minAvailable", "maxUnavailable"] {
+        int_or_percent(budget, &["spec", field], causes);
+        at_most_100_percent(budget, &["spec", field], causes);
     }
+}
+
+/// A count that is not negative, or a percentage.
+pub(super) fn int_or_percent(object: &Value, path: &[&str], causes: &mut Vec<Cause>) {
+    match at(object, path) {
+        Some(Value::String(text)) if !is_percent(text) => {
+            let why = "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')";
+            causes.push(Cause::invalid(path.join("."), &text.as_str().into(), why));
+        }
+        _ => not_negative(object, path, causes),
+    }
+}
+
+pub(super) fn at_most_100_percent(object: &Value, path: &[&str], causes: &mut Vec<Cause>) {
+    if let Some(Value::String(text)) = at(object, path)
+        && is_percent(text)
+        && percent_of(text).is_none_or(|percent| percent > 100)
+    {
+        causes.push(Cause::invalid(path.join("."), &text.as_str().into(), "must not be greater than 100%"));
+    }
+}
+
+/// Whether a count or a percentage is more than nothing. What is neither is nothing.
+pub(super) fn is_some_of(object: &Value, path: &[&str]) -> bool {
+    match at(object, path) {
+        Some(Value::String(text)) if is_percent(text) => percent_of(text) != Some(0),
+        Some(Value::String(text)) => text.parse::<i64>().is_ok_and(|number| number != 0),
+        Some(value) => value.as_i64().is_some_and(|number| number != 0),
+        None => false,
+    }
+}
+
+fn is_percent(text: &str) -> bool {
+    text.strip_suffix('%').is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// The number before the sign; `None` where it is too large.
+fn percent_of(text: &str) -> Option<u64> {
+    text.strip_suffix('%')?.parse().ok()
 }
 
 pub(super) fn limit_range(range: &Value, causes: &mut Vec<Cause>) {

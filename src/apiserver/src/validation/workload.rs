@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::limits::{at_most_100_percent, int_or_percent, is_some_of};
 use super::{immutable, not_negative, pod, volumes};
 use crate::meta::{at, list_at, text_at};
 use crate::resource::Resource;
@@ -31,17 +32,7 @@ pub(super) fn check(resource: &Resource, object: &Value, causes: &mut Vec<Cause>
                     progress(object, causes);
                 }
                 "statefulsets.apps" => stateful(object, causes),
-                "daemonsets.apps" => {
-                    let kind = text_at(object, &["spec", "updateStrategy", "type"]);
-                    if !["RollingUpdate", "OnDelete"].contains(&kind) {
-                        let value = at(object, &["spec", "updateStrategy"]).cloned().unwrap_or_default();
-                        causes.push(Cause::not_supported(
-                            "spec.updateStrategy",
-                            &value,
-                            &["RollingUpdate", "OnDelete"],
-                        ));
-                    }
-                }
+                "daemonsets.apps" => daemon_strategy(object, causes),
                 _ => {}
             }
         }
@@ -164,6 +155,8 @@ fn template_with_claims(set: &Value) -> Option<Value> {
 }
 
 fn strategy(object: &Value, causes: &mut Vec<Cause>) {
+    const UNAVAILABLE: &[&str] = &["spec", "strategy", "rollingUpdate", "maxUnavailable"];
+    const SURGE: &[&str] = &["spec", "strategy", "rollingUpdate", "maxSurge"];
     let kind = text_at(object, &["spec", "strategy", "type"]);
     let rolling = at(object, &["spec", "strategy", "rollingUpdate"]);
     match kind {
@@ -172,19 +165,51 @@ fn strategy(object: &Value, causes: &mut Vec<Cause>) {
             causes.push(Cause::forbidden("spec.strategy.rollingUpdate", why));
         }
         "RollingUpdate" => {
-            let is_zero = |field: &str| {
-                rolling.and_then(|rolling| rolling.get(field)).is_some_and(|value| value == 0 || value == "0%")
-            };
-            if is_zero("maxUnavailable") && is_zero("maxSurge") {
-                let zero = Value::from(0);
-                let why = "may not be 0 when `maxSurge` is 0";
-                causes.push(Cause::invalid("spec.strategy.rollingUpdate.maxUnavailable", &zero, why));
+            for path in [UNAVAILABLE, SURGE] {
+                int_or_percent(object, path, causes);
             }
+            if !is_some_of(object, UNAVAILABLE) && !is_some_of(object, SURGE) {
+                let value = at(object, UNAVAILABLE).cloned().unwrap_or_default();
+                let why = "may not be 0 when `maxSurge` is 0";
+                causes.push(Cause::invalid(UNAVAILABLE.join("."), &value, why));
+            }
+            at_most_100_percent(object, UNAVAILABLE, causes);
         }
         "Recreate" => {}
         _ => {
             let value = at(object, &["spec", "strategy"]).cloned().unwrap_or_default();
             causes.push(Cause::not_supported("spec.strategy", &value, &["Recreate", "RollingUpdate"]));
+        }
+    }
+}
+
+fn daemon_strategy(object: &Value, causes: &mut Vec<Cause>) {
+    const UNAVAILABLE: &[&str] = &["spec", "updateStrategy", "rollingUpdate", "maxUnavailable"];
+    const SURGE: &[&str] = &["spec", "updateStrategy", "rollingUpdate", "maxSurge"];
+    match text_at(object, &["spec", "updateStrategy", "type"]) {
+        "OnDelete" => {}
+        "RollingUpdate" => {
+            for path in [UNAVAILABLE, SURGE] {
+                int_or_percent(object, path, causes);
+            }
+            match (is_some_of(object, UNAVAILABLE), is_some_of(object, SURGE)) {
+                (true, true) => {
+                    let value = at(object, SURGE).cloned().unwrap_or_default();
+                    let why = "may not be set when maxUnavailable is non-zero";
+                    causes.push(Cause::invalid(SURGE.join("."), &value, why));
+                }
+                (false, false) => {
+                    causes.push(Cause::required(UNAVAILABLE.join("."), "cannot be 0 when maxSurge is 0"));
+                }
+                _ => {}
+            }
+            for path in [UNAVAILABLE, SURGE] {
+                at_most_100_percent(object, path, causes);
+            }
+        }
+        _ => {
+            let value = at(object, &["spec", "updateStrategy"]).cloned().unwrap_or_default();
+            causes.push(Cause::not_supported("spec.updateStrategy", &value, &["RollingUpdate", "OnDelete"]));
         }
     }
 }
@@ -204,9 +229,21 @@ fn stateful(object: &Value, causes: &mut Vec<Cause>) {
         let why = "must be 'OrderedReady' or 'Parallel'";
         causes.push(Cause::invalid("spec.podManagementPolicy", &policy.into(), why));
     }
-    if !["RollingUpdate", "OnDelete"].contains(&text_at(object, &["spec", "updateStrategy", "type"])) {
-        let value = at(object, &["spec", "updateStrategy"]).cloned().unwrap_or_default();
-        causes.push(Cause::invalid("spec.updateStrategy", &value, "must be 'RollingUpdate' or 'OnDelete'"));
+    match text_at(object, &["spec", "updateStrategy", "type"]) {
+        "RollingUpdate" => {
+            let rolling = ["spec", "updateStrategy", "rollingUpdate"];
+            not_negative(object, &[&rolling[..], &["partition"]].concat(), causes);
+        }
+        "OnDelete" => {
+            if let Some(value) = at(object, &["spec", "updateStrategy", "rollingUpdate"]) {
+                let why = "only allowed for updateStrategy 'RollingUpdate'";
+                causes.push(Cause::invalid("spec.updateStrategy.rollingUpdate", value, why));
+            }
+        }
+        _ => {
+            let value = at(object, &["spec", "updateStrategy"]).cloned().unwrap_or_default();
+            causes.push(Cause::invalid("spec.updateStrategy", &value, "must be 'RollingUpdate' or 'OnDelete'"));
+        }
     }
 }
 

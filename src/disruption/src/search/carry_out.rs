@@ -135,12 +135,12 @@ impl Search<'_> {
 
     /// What is decided while every node stays that is there now, and none is to go later.
     fn standing(&mut self) -> Result<Baseline, DecideError> {
-        if let Some(known) = self.standing {
-            return Ok(known);
+        if let Some(known) = &self.standing {
+            return Ok(known.clone());
         }
         let leaving = self.leaving.keys().filter(|node| self.state.node(&node.key.name).is_some());
         let leaving: Vec<ObjectRef> = leaving.cloned().collect();
-        let with_them = self.baseline;
+        let with_them = self.baseline.take();
         for node in &leaving {
             self.let_pods_come(node);
         }
@@ -150,7 +150,7 @@ impl Search<'_> {
         }
         self.baseline = with_them;
         let found = found?;
-        self.standing = Some(found);
+        self.standing = Some(found.clone());
         Ok(found)
     }
 
@@ -170,8 +170,14 @@ impl Search<'_> {
         (before, after): (&Baseline, &Baseline),
     ) -> Result<(), Vec<Reason>> {
         let of_gone: Price = gone.iter().filter_map(|candidate| candidate.price).sum();
-        let saved = of_gone - replacement.launched(&self.prices) - (after.launched() - before.launched());
-        let (n_gone, n_new) = (gone.len() + before.n_launches(), replacement.launches.len() + after.n_launches());
+        let mut saved = of_gone - replacement.launched(&self.prices) - (after.launched() - before.launched());
+        let mut n_gone = gone.len() + before.n_launches();
+        let n_new = replacement.launches.len() + after.n_launches();
+        // Nodes for those who would have waited for good are no reason against it.
+        if after.places_more_than(before) {
+            saved += replacement.for_placed.price;
+            n_gone += replacement.for_placed.count;
+        }
         let saved = total_saved(gone, saved, saved_on_nodes(n_gone, n_new, self.options));
         let cost: DisruptionCost = gone.iter().map(|candidate| candidate.cost).sum();
         let pays = match method {

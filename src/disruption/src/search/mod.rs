@@ -141,7 +141,7 @@ impl Surveyed {
     /// carried out beforehand: others may come to what is launched for them.
     fn lower_bound(&self, state: &mut State, planned: &Planned, options: &Options, now: Time) -> Option<Money> {
         let is_settled = !planned.nodes.is_empty()
-            || match planned.before {
+            || match &planned.before {
                 Some(before) => before.launches_nothing(),
                 None => state.cluster(now).pending.is_empty(),
             };
@@ -170,7 +170,7 @@ impl<'s> Search<'s> {
             now,
             prices,
             survey,
-            baseline: planned.baseline,
+            baseline: planned.baseline.take(),
             standing: None,
             played: std::mem::take(&mut planned.played),
             changed,
@@ -194,7 +194,7 @@ impl<'s> Search<'s> {
     }
 
     fn run(&mut self) -> Result<(), DecideError> {
-        self.pending_cost = match self.planned.before {
+        self.pending_cost = match &self.planned.before {
             Some(_) if self.options.only_now => Money::ZERO,
             Some(before) => before.launched().marginal,
             None => self.pending_cost()?,
@@ -552,14 +552,14 @@ impl<'s> Search<'s> {
 
     /// What is decided while every node stays that is there now.
     fn baseline(&mut self) -> Result<Baseline, DecideError> {
-        if let Some(known) = self.baseline {
+        if let Some(known) = self.baseline.clone() {
             return Ok(known);
         }
-        let found = match self.standing.filter(|_| self.leaving.is_empty()) {
+        let found = match self.standing.clone().filter(|_| self.leaving.is_empty()) {
             Some(known) => known,
             None => Baseline::of((self.state, self.decider), &self.options.decisions, &self.prices, self.now)?,
         };
-        self.baseline = Some(found);
+        self.baseline = Some(found.clone());
         Ok(found)
     }
 

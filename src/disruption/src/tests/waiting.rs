@@ -185,3 +185,47 @@ fn an_empty_node_stays_that_who_waits_is_to_come_to() {
     assert_eq!(lines(&disruption), Vec::<String>::new(), "{disruption:#?}");
     assert_eq!(reasons(&disruption, "a")[0].0, "pods that wait for a place are to come to it");
 }
+
+/// The regression: the empty node went, as together with its limit there is room for both, though one of them was to come to it.
+#[test]
+fn an_empty_node_that_who_waits_comes_to_stays_though_another_would_get_a_place() {
+    let waits = json!({"spec": {"nodeName": null}, "status": {"phase": "Pending"}});
+    let objects = [
+        limited_to(&json!({"cpu": "4"})),
+        node("a", "small", "on-demand"),
+        pod("comes", "", "500m", &waits),
+        pod("stays", "", "2500m", &waits),
+    ];
+    let disruption = disrupted(&objects, &[], &Options::default());
+    assert_eq!(lines(&disruption), Vec::<String>::new(), "{disruption:#?}");
+    assert_eq!(reasons(&disruption, "a")[0].0, "pods that wait for a place are to come to it");
+}
+
+/// Two half-empty nodes fill a limit. The regression: the pods of one fit beside those of the other, and it stayed as soon as
+/// another pod waited for the limit, since what would be launched for that one cost as much.
+#[rstest]
+#[case::fits("2", &["0 SingleNodeConsolidation a >  $0.4000"])]
+#[case::does_not_fit("3500m", &[])]
+fn a_node_that_consolidation_would_take_goes_though_others_wait_for_the_limit(
+    #[case] beside: &str,
+    #[case] expected: &[&str],
+) {
+    let waits = json!({"spec": {"nodeName": null}, "status": {"phase": "Pending"}});
+    let objects = [
+        limited_to(&json!({"cpu": "8"})),
+        node("a", "medium", "on-demand"),
+        pod("p", "a", "1", &json!({})),
+        node("b", "medium", "on-demand"),
+        pod("q", "b", beside, &json!({"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": "true"}}})),
+        pod("w", "", "3500m", &waits),
+    ];
+    let disruption = disrupted(&objects, &[], &Options::default());
+    assert_eq!(lines(&disruption), expected, "{disruption:#?}");
+    let mut state = state_of(&objects, &[]);
+    let node = state.node("a").unwrap().reference();
+    let full = what_if_of(&mut state, &node, &Options::default(), now()).unwrap();
+    assert_eq!(matches!(full, Verdict::Pays { .. }), !expected.is_empty(), "{full:?}");
+    // Karpenter compares what all is launched.
+    let options = Options { methods: Methods::Karpenter, ..Options::default() };
+    assert_eq!(lines(&disrupted(&objects, &[], &options)), Vec::<String>::new());
+}
