@@ -14,7 +14,7 @@ use crate::command::{Method, Places};
 use crate::pending::what_if_beside;
 use crate::play::{Played, play};
 use crate::prices::Prices;
-use crate::reason::{Reason, reason};
+use crate::reason::{Reason, no_budget, reason};
 use crate::replicas::static_replacement;
 use crate::search::may_launch;
 use crate::simulate::Verdict;
@@ -215,11 +215,17 @@ fn chosen<'s>(
     for (name, count) in of_pool.into_iter().filter(|_| !has_passed_budgets) {
         let Some(pool) = survey.pools.get(name) else { continue };
         match &pool.budgets {
-            Ok(budgets) if budgets.allowed(method.reason(), pool.nodes, now) >= count => {}
-            Ok(_) => {
-                let text = format!("no budget of NodePool {name:?} lets {count} nodes go for this now");
-                reasons.push(reason(text));
-            }
+            Ok(budgets) => match budgets.allowed(method.reason(), pool.nodes, now) {
+                0 => {
+                    let strictest = budgets.strictest(method.reason(), pool.nodes, now);
+                    reasons.push(no_budget(name, strictest, method.is_drift()));
+                }
+                most if most < count => {
+                    let text = format!("budgets of NodePool {name:?} let {most} of these {count} nodes go for this now");
+                    reasons.push(reason(text));
+                }
+                _ => {}
+            },
             Err(error) => reasons.push(reason(format!("NodePool {name:?}: {error}"))),
         }
     }
