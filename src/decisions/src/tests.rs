@@ -15,6 +15,7 @@ mod leaving;
 mod order;
 mod released;
 mod reserved;
+mod scarce_volumes;
 
 const NOW: Time = Time::UNIX_EPOCH;
 
@@ -53,6 +54,13 @@ fn mk_pool() -> Object {
         "metadata": {"name": "pool", "uid": "uid-pool"},
         "spec": {"template": {"spec": {"nodeClassRef": {"group": "berth.sh", "kind": "FakeNodeClass", "name": "x"},
             "taints": [{"key": "team", "value": "a", "effect": "NoSchedule"}], "requirements": []}}}})))
+}
+
+/// The same without a taint.
+fn mk_open_pool() -> Object {
+    Object::from(typed::<NodePool>(json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool",
+        "metadata": {"name": "pool", "uid": "uid-pool"},
+        "spec": {"template": {"spec": {"nodeClassRef": {"group": "berth.sh", "kind": "FakeNodeClass", "name": "x"}}}}})))
 }
 
 fn state_of(objects: &[Object]) -> State {
