@@ -282,7 +282,7 @@ fn a_pod_whose_volume_is_being_made_for_a_node_waits_for_that_node() {
     let uses = json!({"spec": {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}});
     let others = [
         mk_node("larger", "8", &json!({})),
-        mk_pool(),
+        mk_open_pool(),
         mk_pod("a", "1", uses),
         Object::from(typed::<StorageClass>(class)),
         Object::from(typed::<PersistentVolumeClaim>(claim)),
@@ -295,9 +295,10 @@ fn a_pod_whose_volume_is_being_made_for_a_node_waits_for_that_node() {
     assert_eq!(with(Some("1")).bindings[0].node, node_ref("n"));
     let full = with(Some("500m"));
     assert!(full.bindings.is_empty() && full.launches.is_empty());
-    let why =
-        full.refusals[0].reasons.iter().any(|reason| reason.0.contains("didn't find available persistent volumes"));
-    assert!(why, "{:?}", full.refusals[0].reasons);
+    // The regression: where volumes cannot be was told, and not what ties the pod to its node.
+    let named = "weren't node \"n\", which a claim's volume.kubernetes.io/selected-node names";
+    let why = |of: &str| full.refusals[0].reasons.iter().any(|reason| reason.0.contains(&format!("{of}{named}")));
+    assert!(why("node(s) ") && why("NodePool pool: "), "{:?}", full.refusals[0].reasons);
     assert_eq!(with(None).bindings[0].node, node_ref("larger"), "a provisioner gives up a node that is gone");
 }
 
