@@ -46,6 +46,8 @@ struct Asking<'a, 'v> {
 #[derive(Clone, Default)]
 pub(crate) struct Storage {
     claims: FxHashMap<(Sym, Sym), ClaimRecord>,
+    /// Those of them that have no volume as far as they are known.
+    unbound: BTreeSet<(Sym, Sym)>,
     volumes: FxHashMap<Sym, VolumeRecord>,
     /// By class: the names of its volumes.
     by_class: BTreeMap<Sym, BTreeSet<Sym>>,
@@ -72,6 +74,7 @@ impl Storage {
     /// Takes the claim out that was added last, to one that had none before.
     pub(crate) fn take_claim(&mut self, id: (Sym, Sym)) -> Option<ClaimRecord> {
         let claim = self.claims.remove(&id)?;
+        self.unbound.remove(&id);
         if let Some(node) = claim.selected_node
             && let Some(claims) = self.selecting.get_mut(&node)
         {
@@ -115,6 +118,9 @@ impl Storage {
         let Some(claim) = claim else { return };
         if let Some(node) = claim.selected_node {
             self.selecting.entry(node).or_default().insert(id);
+        }
+        if claim.asks.volume.is_none() {
+            self.unbound.insert(id);
         }
         self.claims.insert(id, claim);
     }

@@ -143,7 +143,8 @@ impl Builder {
             budgets::count(&uncounted, &mut cluster);
         }
         daemons::add_pending(&without_room, &waiting, (&self.workloads, &daemons), &mut ownership, &mut cluster);
-        volume_counts::count(&mut resolver, &mut cluster);
+        // In a running cluster each decision counts anew: it knows who is expected where.
+        volume_counts::share_out(&resolver.take_wanting(), &mut resolver.storage, &mut cluster);
         let reader = reader(self.options, self.expansion, self.memo);
         let rooms = Rooms {
             owners: self.owners,

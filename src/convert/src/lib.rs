@@ -81,7 +81,7 @@ pub use budgets::allowed_disruptions;
 pub use builder::{Builder, Converted, REPEATED};
 pub use claims::VolumeOn;
 pub use error::{ConvertError, Problem};
-pub use live::{Change, Live, Objects, Offers, Other, Patched, PodChange};
+pub use live::{Change, Live, Objects, OfferedVolumes, Offers, Other, Patched, PodChange};
 pub use options::{Expansion, Options, Replicas, UnknownGate};
 pub use overlaid::{Overlaid, overlaid};
 pub use overlay::OverlayFault;

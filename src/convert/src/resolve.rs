@@ -1,6 +1,5 @@
 //! Drafts to specs: claims and priorities are looked up, once for pods that are alike.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use berth_model::{Cluster, Images, PodSpec, Refusal, SpecId, Sym, Volumes};
@@ -9,6 +8,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::claims::{Storage, Want};
 use crate::draft::{ClassPriority, Draft, Drafts, Priority};
 use crate::maps::{Texts, index};
+use crate::volume_counts::Wanting;
 
 /// The priority classes that every cluster has.
 const SYSTEM_CLASSES: [(&str, i32); 2] =
@@ -28,7 +28,7 @@ pub(crate) struct Resolver {
     /// What pods of these want of volumes that are there, where they want some; in a plan alone.
     wants: FxHashMap<(u32, Sym, bool), Arc<[Want]>>,
     /// The same by namespace and name of the pod.
-    wanting: BTreeMap<(Sym, Box<str>), Arc<[Want]>>,
+    wanting: Wanting,
 }
 
 impl Resolver {
@@ -50,7 +50,7 @@ impl Resolver {
     }
 
     /// Which pods want volumes that are there, by namespace and name.
-    pub(crate) fn take_wanting(&mut self) -> BTreeMap<(Sym, Box<str>), Arc<[Want]>> {
+    pub(crate) fn take_wanting(&mut self) -> Wanting {
         std::mem::take(&mut self.wanting)
     }
 

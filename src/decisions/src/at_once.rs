@@ -6,7 +6,7 @@ use std::sync::Arc;
 use berth_model::{ClassId, Cluster, MemberKind, PendingRow, PodSpec, RowId, Universe};
 use berth_scheduling::filter::{before_load, volumes};
 use berth_scheduling::{Placement, Queue, Scheduler, Trial};
-use berth_state::{State, Time, Tracked};
+use berth_state::{OfferedVolumes, State, Time, Tracked};
 
 use crate::Decider;
 use crate::come_first;
@@ -16,6 +16,7 @@ use crate::decision::{DecideError, Decision};
 use crate::existing::{Existing, is_to_be_bound};
 use crate::expected::ExpectedRows;
 use crate::options::{Options, QUEUE, expect_synced};
+use crate::scarce_volumes::shared_out;
 
 /// Of those who might make others give way, how many are asked on which nodes.
 const MOST_ASKED: usize = 64;
@@ -51,6 +52,10 @@ impl Decider {
         let not_now = AtOnce { is_stale: true, ..AtOnce::default() };
         if !state.is_converted(now) {
             return Ok(not_now);
+        }
+        // Who may have which of the volumes that are there is decided over all who want them.
+        if shared_out(state, options, &OfferedVolumes::default(), now).is_some() {
+            return Ok(AtOnce::default());
         }
         let tracked = state.tracked(now);
         let Some((existing, is_all)) = self.bind_at_once(tracked, options, asked) else {

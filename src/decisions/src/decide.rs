@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use berth_api::labels::koordinator::RESERVATION_ALLOCATED;
-use berth_model::{MemberKind, Phase, Universe};
+use berth_model::{Cluster, MemberKind, Phase, Universe};
 use berth_provisioning::{Launching, Solution};
 use berth_scheduling::Placement;
-use berth_state::{Kind, State, Time};
+use berth_state::{Kind, OfferedVolumes, State, Time};
 
 use crate::allocation::{self, Allocation};
 use crate::answer::Answer;
@@ -17,6 +17,7 @@ use crate::existing::{self, Existing};
 use crate::held_room::KeptForMoves;
 use crate::leaving::Leaving;
 use crate::options::{Options, expect_synced};
+use crate::scarce_volumes::{left_with, shared_out};
 use crate::sold_out::SoldOut;
 use crate::stand_ins::give_later_places;
 
@@ -35,28 +36,32 @@ pub(crate) fn bind_only(state: &State, options: &Options, existing: Existing) ->
 /// # Errors
 /// The state does not know every kind yet.
 pub fn decide(state: &mut State, options: &Options, now: Time) -> Result<Decision, DecideError> {
-    decide_with(state, options, None, now)
+    expect_synced(state)?;
+    let shared_out = shared_out(state, options, &OfferedVolumes::default(), now);
+    decide_with(state, options, (None, shared_out), now)
 }
 
-/// Does the same with what is known of NodePools and catalogue, if that is.
+/// Does the same with what is known of NodePools and catalogue, if that is, and with the cluster whose volumes were shared out,
+/// if they are scarce.
 pub(crate) fn decide_with(
     state: &mut State,
     options: &Options,
-    launching: Option<&Launching>,
+    (launching, given): (Option<&Launching>, Option<(Cluster, OfferedVolumes)>),
     now: Time,
 ) -> Result<Decision, DecideError> {
-    expect_synced(state)?;
-    let mut cluster = state.cluster(now).clone();
-    cluster.sort_nodes();
-    let launching = launching.cloned().unwrap_or_else(|| Launching::new(&cluster));
-    let (universe, solution, allocation) = if options.launches {
-        allocation::solve_beside(&mut cluster, &options.solve, &launching, options.placing(), None)
-    } else {
-        let mut existing = existing::bind(&mut cluster, &launching, options.placing());
-        // Who is to come later is told where launches are decided.
-        existing.settled.clear();
-        (Universe::default(), Solution::default(), Allocation::of_existing(existing))
-    };
+    let (cluster, offered) = given.unwrap_or_else(|| (state.cluster(now).clone(), OfferedVolumes::default()));
+    let mut whole = Whole::solve(cluster, options, launching);
+    let left = left_with(offered, &whole.cluster, &whole.universe, &whole.solution);
+    // What is of no use to one of these may be to others.
+    if !left.is_empty()
+        && let Some((cluster, _)) = shared_out(state, options, &left, now)
+    {
+        let again = Whole::solve(cluster, options, launching);
+        if again.n_left() < whole.n_left() {
+            whole = again;
+        }
+    }
+    let Whole { cluster, universe, solution, allocation } = whole;
     let answer = Answer { state, options, cluster: &cluster, allocation: &allocation };
     let assignment = Assignment::new(&cluster, &universe, &solution);
     let mut decision = Decision::default();
@@ -81,6 +86,36 @@ pub(crate) fn decide_with(
     }
     give_later_places(&mut decision, state);
     Ok(decision)
+}
+
+/// What a whole cluster comes to.
+struct Whole {
+    cluster: Cluster,
+    universe: Universe,
+    solution: Solution,
+    allocation: Allocation,
+}
+
+// === impl Whole ===
+
+impl Whole {
+    fn solve(mut cluster: Cluster, options: &Options, launching: Option<&Launching>) -> Self {
+        cluster.sort_nodes();
+        let launching = launching.cloned().unwrap_or_else(|| Launching::new(&cluster));
+        let (universe, solution, allocation) = if options.launches {
+            allocation::solve_beside(&mut cluster, &options.solve, &launching, options.placing(), None)
+        } else {
+            let mut existing = existing::bind(&mut cluster, &launching, options.placing());
+            // Who is to come later is told where launches are decided.
+            existing.settled.clear();
+            (Universe::default(), Solution::default(), Allocation::of_existing(existing))
+        };
+        Whole { cluster, universe, solution, allocation }
+    }
+
+    fn n_left(&self) -> u64 {
+        self.solution.unschedulable.iter().map(|left| u64::from(left.count)).sum()
+    }
 }
 
 impl Answer<'_> {

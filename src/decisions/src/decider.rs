@@ -3,7 +3,7 @@
 use berth_model::{Cluster, LiveUniverse, MemberKind};
 use berth_provisioning::Launching;
 use berth_scheduling::{Paused, Scheduler, Step, Trial};
-use berth_state::{Change, Conversion, PodChange, State, Time, Tracked};
+use berth_state::{Change, Conversion, OfferedVolumes, PodChange, State, Time, Tracked};
 
 use crate::beside::Planned;
 use crate::come_first;
@@ -15,12 +15,13 @@ use crate::expected::ExpectedRows;
 use crate::options::{Options, expect_synced};
 use crate::plans::Plans;
 use crate::rest::Rest;
+use crate::scarce_volumes::shared_out;
 
 /// Decides over one state again and again. What [`decide`](crate::decide()) makes anew for each decision it keeps where pods alone came and
 /// went: a decision that binds to nodes that exist costs what was touched, not the size of the cluster. It decides the same.
 ///
-/// Preemption, Reservations that are to be placed, and launches that depend on nodes which exist are decided by
-/// [`decide`](crate::decide()) itself.
+/// Preemption, Reservations that are to be placed, volumes that are to be shared out, and launches that depend on nodes which
+/// exist are decided by [`decide`](crate::decide()) itself.
 #[derive(Debug, Default)]
 pub struct Decider {
     pub(crate) kept: Option<Kept>,
@@ -74,7 +75,8 @@ impl Decider {
     pub fn decide(&mut self, state: &mut State, options: &Options, now: Time) -> Result<Decision, DecideError> {
         expect_synced(state)?;
         self.leave_before_conversion(state, now);
-        let found = self.bind(state.tracked(now), options);
+        let shared_out = shared_out(state, options, &OfferedVolumes::default(), now);
+        let found = if shared_out.is_none() { self.bind(state.tracked(now), options) } else { None };
         if let Some((existing, rest)) = found {
             let launching = self.kept.as_ref().map(|kept| &kept.launching);
             let planned = match launching {
@@ -92,7 +94,7 @@ impl Decider {
         let tracked = state.tracked(now);
         let is_current = |kept: &&Kept| kept.conversion == *tracked.conversion && kept.n_changes == tracked.n_changes();
         let launching = self.kept.as_ref().filter(is_current).map(|kept| kept.launching.clone());
-        decide_with(state, options, launching.as_ref(), now)
+        decide_with(state, options, (launching.as_ref(), shared_out), now)
     }
 
     /// Who goes to which node that exists, and who needs new ones that may be planned by themselves; `None` where that is not

@@ -38,6 +38,7 @@ mod outlook;
 mod plans;
 mod replicas;
 mod rest;
+mod scarce_volumes;
 mod since;
 mod sold_out;
 mod stand_ins;

@@ -15,6 +15,7 @@ mod leaving;
 mod order;
 mod released;
 mod reserved;
+mod scarce_volumes;
 
 const NOW: Time = Time::UNIX_EPOCH;
 
@@ -53,6 +54,13 @@ fn mk_pool() -> Object {
         "metadata": {"name": "pool", "uid": "uid-pool"},
         "spec": {"template": {"spec": {"nodeClassRef": {"group": "berth.sh", "kind": "FakeNodeClass", "name": "x"},
             "taints": [{"key": "team", "value": "a", "effect": "NoSchedule"}], "requirements": []}}}})))
+}
+
+/// The same without a taint.
+fn mk_open_pool() -> Object {
+    Object::from(typed::<NodePool>(json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool",
+        "metadata": {"name": "pool", "uid": "uid-pool"},
+        "spec": {"template": {"spec": {"nodeClassRef": {"group": "berth.sh", "kind": "FakeNodeClass", "name": "x"}}}}})))
 }
 
 fn state_of(objects: &[Object]) -> State {
@@ -274,7 +282,7 @@ fn a_pod_whose_volume_is_being_made_for_a_node_waits_for_that_node() {
     let uses = json!({"spec": {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}});
     let others = [
         mk_node("larger", "8", &json!({})),
-        mk_pool(),
+        mk_open_pool(),
         mk_pod("a", "1", uses),
         Object::from(typed::<StorageClass>(class)),
         Object::from(typed::<PersistentVolumeClaim>(claim)),
@@ -287,9 +295,10 @@ fn a_pod_whose_volume_is_being_made_for_a_node_waits_for_that_node() {
     assert_eq!(with(Some("1")).bindings[0].node, node_ref("n"));
     let full = with(Some("500m"));
     assert!(full.bindings.is_empty() && full.launches.is_empty());
-    let why =
-        full.refusals[0].reasons.iter().any(|reason| reason.0.contains("didn't find available persistent volumes"));
-    assert!(why, "{:?}", full.refusals[0].reasons);
+    // The regression: where volumes cannot be was told, and not what ties the pod to its node.
+    let named = "weren't node \"n\", which a claim's volume.kubernetes.io/selected-node names";
+    let why = |of: &str| full.refusals[0].reasons.iter().any(|reason| reason.0.contains(&format!("{of}{named}")));
+    assert!(why("node(s) ") && why("NodePool pool: "), "{:?}", full.refusals[0].reasons);
     assert_eq!(with(None).bindings[0].node, node_ref("larger"), "a provisioner gives up a node that is gone");
 }
 

@@ -514,6 +514,16 @@ fn a_word_of_a_custom_resource_that_is_not_known_is_told_as_all_others_are() {
     "spec.schedule: found \"TZ=Europe/Berlin 0 2 * * *\", expected no time zone: spec.timeZone names it",
     "--> f.yaml:4:18"
 )]
+#[case::an_empty_schedule(
+    "schedule: ''",
+    "spec.schedule: is missing or empty, expected five fields of cron such as \"0 2 * * *\"",
+    "--> f.yaml:4:18"
+)]
+#[case::no_schedule(
+    "suspend: true",
+    "spec.schedule: is missing or empty, expected five fields of cron such as \"0 2 * * *\"",
+    "--> f.yaml:4:7"
+)]
 #[case::no_such_zone(
     "timeZone: Mars, schedule: '0 2 * * *'",
     "spec.timeZone: found \"Mars\", expected a time zone such as Europe/Berlin",

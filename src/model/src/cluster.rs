@@ -80,7 +80,7 @@ pub struct Cluster {
     pub default_spread: DefaultSpread,
     /// StorageClasses that limit where volumes are made, and where; decisions do not look at them, reasons do.
     pub storage_topologies: Vec<(Sym, Vec<Requirements>)>,
-    /// Whether volumes that are there were shared out among a plan's pods beforehand: another share might cost less.
+    /// Whether volumes that are there were shared out among pods beforehand: another share might cost less.
     pub has_shared_out_volumes: bool,
     /// PodDisruptionBudgets.
     pub budgets: Vec<DisruptionBudget>,

@@ -155,6 +155,14 @@ impl World<'_> {
         })
     }
 
+    fn why_kept_by_volumes(self, prepared: &Prepared<'_>) -> String {
+        let cluster = self.tables.cluster;
+        filter::selected_node(cluster, prepared.spec).map_or_else(
+            || reasons::VOLUMES_OF_TYPES.to_owned(),
+            |node| reasons::selected_node(cluster.symbols.text(node)),
+        )
+    }
+
     /// What keeps a pod off a new node of the column, whatever its domains; with how far it comes.
     pub(crate) fn obstacle_alone(self, prepared: &Prepared<'_>, pool: PoolId, at: ColumnId) -> Option<(u8, String)> {
         self.obstacle_but_for(None, prepared, pool, at)
@@ -173,11 +181,11 @@ impl World<'_> {
         let admits = prepared.admissions.get(pool.index()).and_then(Option::as_ref);
         if !admits.is_some_and(|admission| admission.columns.contains(at.index())) {
             let (how_far, why) = match prepared.daemon_refusal(self.tables, pool, at) {
-                Some(reason) => (2, reason),
-                None if prepared.is_kept_by_volumes(self.tables, pool, at) => (1, reasons::VOLUMES_OF_TYPES),
-                None => (0, reasons::AFFINITY_OF_TYPES),
+                Some(reason) => (2, reason.to_owned()),
+                None if prepared.is_kept_by_volumes(self.tables, pool, at) => (1, self.why_kept_by_volumes(prepared)),
+                None => (0, reasons::AFFINITY_OF_TYPES.to_owned()),
             };
-            return Some((how_far, why.to_owned()));
+            return Some((how_far, why));
         }
         if waived != Some(Waived::Requests)
             && let Some(reason) =

@@ -105,6 +105,12 @@ impl Observer {
         let before = self.pods.get(&uid).map(|seen| seen.stage.clone());
         let name = format!("{}/{}", pod.namespace().unwrap_or_default(), pod.name_any());
         if before.as_ref() != Some(&stage) {
+            if let Some(Stage::Pending(why)) = &before
+                && !matches!(stage, Stage::Pending(_))
+            {
+                let claim = claim_to_come_up(why).map_or("", |(claim, _)| claim);
+                moment.waits_no_more(&of, &[&name, claim]);
+            }
             let of = of.clone();
             let happened = match (&before, &stage) {
                 (None | Some(Stage::Bound), Stage::Pending(_)) => Some(Happened::PodsPending { of }),
@@ -156,6 +162,7 @@ impl Observer {
         if let Some(pod) = self.pods.remove(uid) {
             self.n_moving -= usize::from(pod.is_moving());
             self.place(format!("pod {}", pod.name), uid, None);
+            moment.waits_no_more(&pod.of, &[&pod.name]);
             moment.add(Happened::PodsGone { of: pod.of }, pod.name);
         }
     }

@@ -110,6 +110,17 @@ impl Moment {
         self.happened.entry(happened).or_default().push(name.into());
     }
 
+    /// A pod of a workload waits no more: that it did in this moment is not told any more. `names` are those that its waiting was
+    /// noted by.
+    pub(crate) fn waits_no_more(&mut self, of: &str, names: &[&str]) {
+        for (_, noted) in self.happened.iter_mut().filter(|(what, _)| what.is_wait_of(of)) {
+            if let Some(at) = noted.iter().position(|noted| names.contains(&noted.as_str())) {
+                noted.remove(at);
+            }
+        }
+        self.happened.retain(|_, noted| !noted.is_empty());
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.happened.is_empty()
     }
@@ -177,6 +188,17 @@ impl Happened {
         match (self, other) {
             (Self::Launched { .. }, Self::Launched { .. }) => true,
             _ => self.workload().is_some() && std::mem::discriminant(self) == std::mem::discriminant(other),
+        }
+    }
+
+    /// Whether pods of this workload wait.
+    fn is_wait_of(&self, workload: &str) -> bool {
+        match self {
+            Self::PodsPending { of }
+            | Self::PodsStay { of, .. }
+            | Self::PodsWaitForClaims { of, .. }
+            | Self::PodsWait { of, .. } => of == workload,
+            _ => false,
         }
     }
 

@@ -460,6 +460,33 @@ fn a_wait_for_a_volume_is_no_want_of_a_node() {
     assert_eq!(lines, ["1 pod of db waits for a node", expected]);
 }
 
+/// The regression: the story said that a pod waits which had its node by then.
+#[test]
+fn a_wait_is_told_while_it_lasts() {
+    let pod = |name: &str, node: Option<&str>| -> Pod {
+        let owner = serde_json::json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "r",
+            "controller": true});
+        let pod = serde_json::json!({"metadata": {"name": name, "namespace": "default", "uid": name,
+            "ownerReferences": [owner]}, "spec": {"containers": [], "nodeName": node}, "status": {"phase": "Pending"}});
+        serde_json::from_value(pod).unwrap()
+    };
+    let told = |moment: &mut Moment| -> Vec<String> {
+        let lines = moment.tell(jiff::Timestamp::UNIX_EPOCH, berth_api::PlannedFor::default(), "$0.00");
+        lines.into_iter().map(|line| line.message).collect()
+    };
+    let (mut observer, mut moment) = (Observer::default(), Moment::default());
+    for name in ["a", "b", "c", "d"] {
+        observer.pod(&pod(name, None), &mut moment);
+    }
+    for name in ["a", "b"] {
+        observer.pod(&pod(name, Some("n")), &mut moment);
+    }
+    observer.pod_gone("c", &mut moment);
+    assert_eq!(told(&mut moment), ["1 pod of web waits for a node", "1 pod of web is gone"]);
+    observer.pod(&pod("d", Some("n")), &mut moment);
+    assert!(moment.is_empty(), "it waited in an earlier moment: {moment:?}");
+}
+
 #[test]
 fn alike_pods_that_wait_for_node_claims_are_one_line() {
     let pod = |name: &str, claim: Option<&str>| -> Pod {

@@ -81,6 +81,8 @@ pub enum Obstacle {
         /// A claim for which nothing is to be had here.
         unbound: bool,
     },
+    /// A volume is being made for this node, which is another one.
+    SelectedNode(Sym),
     /// The zone labels of a bound volume.
     VolumeZone,
     /// The node lacks the key of a spread constraint.
@@ -116,7 +118,7 @@ impl Obstacle {
             Obstacle::Resources(..) => Plugin::NodeResourcesFit,
             Obstacle::Disk | Obstacle::ExclusiveClaim => Plugin::VolumeRestrictions,
             Obstacle::VolumeCount => Plugin::NodeVolumeLimits,
-            Obstacle::VolumeBinding { .. } => Plugin::VolumeBinding,
+            Obstacle::VolumeBinding { .. } | Obstacle::SelectedNode(_) => Plugin::VolumeBinding,
             Obstacle::VolumeZone => Plugin::VolumeZone,
             Obstacle::SpreadKey | Obstacle::Spread => Plugin::PodTopologySpread,
             Obstacle::PodAffinity | Obstacle::PodAntiAffinity | Obstacle::ExistingAntiAffinity => {
@@ -156,6 +158,9 @@ impl Obstacle {
             Obstacle::Resources(insufficient, _) => return insufficient.in_words(cluster),
             Obstacle::Reservations(lacks, _) => {
                 return crate::reservation::in_words(lacks, &cluster.resource_names, &cluster.symbols);
+            }
+            Obstacle::SelectedNode(node) => {
+                return vec![format!("node(s) {}", reasons::selected_node(cluster.symbols.text(*node)))];
             }
             Obstacle::Units(lack) => return lack.in_words(&cluster.resource_names, &cluster.symbols),
             Obstacle::NoReservation => crate::reservation::reasons::AFFINITY,
@@ -239,6 +244,12 @@ pub fn volumes(cluster: &Cluster, node: &Node, spec: &PodSpec) -> Option<Obstacl
     let volumes = &spec.volumes;
     let reaches = |places: &[Vec<Requirements>]| places.iter().all(|any| matches_any(cluster, node, any));
     let (bound, unbound) = (reaches(&volumes.topologies), reaches(&volumes.unbound));
+    if bound
+        && !unbound
+        && let Some(selected) = selected_node(cluster, spec).filter(|selected| *selected != node.name)
+    {
+        return Some(Obstacle::SelectedNode(selected));
+    }
     if !bound || !unbound {
         return Some(Obstacle::VolumeBinding { bound: !bound, unbound: !unbound });
     }
@@ -247,6 +258,14 @@ pub fn volumes(cluster: &Cluster, node: &Node, spec: &PodSpec) -> Option<Obstacl
         [Some(cluster.well_known.zone), region].into_iter().flatten().any(|key| node.labels.get(key).is_some())
     };
     (!reaches(&volumes.zones) && has_zone()).then_some(Obstacle::VolumeZone)
+}
+
+/// The node for which a volume of a pod is being made, as the annotation of its claim says.
+pub fn selected_node(cluster: &Cluster, spec: &PodSpec) -> Option<Sym> {
+    spec.volumes.unbound.iter().find_map(|places| match &places[..] {
+        [only] => only.get(cluster.well_known.field_name)?.single(),
+        _ => None,
+    })
 }
 
 /// Whether none of `ports` conflicts with one in use (NodePorts).

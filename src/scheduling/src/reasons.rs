@@ -107,6 +107,11 @@ pub fn topology(constraints: &[Constraint]) -> &'static str {
     }
 }
 
+/// VolumeBinding, of nodes and instance types while a volume is being made for another node.
+pub fn selected_node(node: &str) -> String {
+    format!("weren't node {node:?}, which a claim's volume.kubernetes.io/selected-node names")
+}
+
 /// A limit of a NodePool that one more node would exceed.
 pub fn limit(resource: &str) -> String {
     format!("limits.{resource} would be exceeded")

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use berth_api::NodeClaim;
-use berth_convert::{Options, VolumeOn};
+use berth_convert::{OfferedVolumes, Options, VolumeOn};
 use berth_model::{Cluster, Keyed};
 
 use crate::assume::{Assumption, Progress};
@@ -218,6 +218,19 @@ impl State {
     /// converted anew.
     pub fn last_cluster(&self) -> Option<&Cluster> {
         self.built.as_ref().map(|built| built.live.tidied())
+    }
+
+    /// A copy of the cluster for one decision, in which pods that wait share out the volumes that are there; see
+    /// [`berth_convert::Live::with_volumes_shared_out`]. `None` where there are enough for all.
+    pub fn with_volumes_shared_out<'e>(
+        &mut self,
+        expected: impl Iterator<Item = (&'e str, &'e BTreeSet<Box<str>>)>,
+        left: &OfferedVolumes,
+        now: Time,
+    ) -> Option<(Cluster, OfferedVolumes)> {
+        let live = &mut self.converted_by(now).live;
+        live.cluster();
+        live.with_volumes_shared_out(expected, left)
     }
 
     /// What a claim, by its namespace and name, is to be bound to on a node, the volumes in `taken` aside.

@@ -113,6 +113,9 @@ impl World {
         if self.instance_type(class, instance_type).is_none() {
             return Err(CloudError::invalid("target", format!("there is no instance type {instance_type}")));
         }
+        if let Some(zone) = zone.filter(|zone| !self.offered().1.contains(*zone)) {
+            return Err(CloudError::invalid("target", format!("there is no zone {zone}")));
+        }
         match self.reservation_state(reserved, now) {
             ReservationState::Scheduled => return Err(full("it has not begun")),
             ReservationState::Expiring => return Err(full("it is about to end")),

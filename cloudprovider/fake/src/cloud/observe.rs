@@ -140,12 +140,15 @@ impl World {
             }
             entry.offerings = offerings;
         }
+        // A reservation may name a zone that nobody offers beside others.
+        let (_, known_zones) = self.offered();
         for reservation in &reservations {
             let free = free_of(reservation);
             let zones: Vec<Option<&str>> = if reservation.zones.is_empty() {
                 vec![None]
             } else {
-                reservation.zones.iter().map(|zone| Some(zone.as_str())).filter(|zone| class.has_zone(*zone)).collect()
+                let known = reservation.zones.iter().filter(|zone| known_zones.contains(*zone));
+                known.map(|zone| Some(zone.as_str())).filter(|zone| class.has_zone(*zone)).collect()
             };
             for entry in types.iter_mut().filter(|entry| reservation.instance_types.contains(&entry.name)) {
                 for &zone in &zones {

@@ -80,6 +80,14 @@ impl Free {
         self.by_place.values().map(Vec::len).sum::<usize>() + self.anywhere.len()
     }
 
+    /// The same but for these.
+    pub(crate) fn without(&self, taken: &BTreeSet<Sym>) -> Self {
+        let left = |names: &Vec<Sym>| names.iter().copied().filter(|name| !taken.contains(name)).collect::<Vec<_>>();
+        let by_place = self.by_place.iter().map(|(place, names)| (place.clone(), left(names)));
+        let by_place = by_place.filter(|(_, names)| !names.is_empty()).collect();
+        Free { by_place, anywhere: left(&self.anywhere) }
+    }
+
     /// Where the volumes are, each term once; `None` where one of them is anywhere.
     fn places(&self) -> Option<Vec<Requirements>> {
         if !self.anywhere.is_empty() {
@@ -284,6 +292,25 @@ impl Storage {
         std::mem::take(&mut self.wants)
     }
 
+    /// What a claim that is there wants of volumes that are there, if it is to be bound to one that names no claim yet.
+    pub(crate) fn want_of(&self, id: (Sym, Sym), symbols: &Symbols) -> Option<Want> {
+        let wants = self.wanting(id, symbols)?;
+        self.wants_of(&[wants], symbols).pop()
+    }
+
+    /// Claims that have no volume as far as they are known, by namespace and name.
+    pub(crate) fn unbound(&self) -> impl Iterator<Item = (Sym, Sym)> {
+        self.unbound.iter().copied()
+    }
+
+    // A claim that has no volume, and that nobody makes one for.
+    fn wanting(&self, id: (Sym, Sym), symbols: &Symbols) -> Option<Wanting<'_>> {
+        let asks = &self.claims.get(&id).filter(|claim| claim.asks.volume.is_none())?.asks;
+        let class = self.class_of(asks, symbols)?;
+        self.classes.get(&class).filter(|class| class.waits_for_consumer && !class.makes_volumes)?;
+        Some(Wanting { id, class, asks })
+    }
+
     /// The volumes that are free for claims who ask for this.
     pub(crate) fn free_for(&mut self, question: &Question, symbols: &Symbols) -> Arc<Free> {
         let mut answers = std::mem::take(&mut self.answers);
@@ -368,13 +395,7 @@ impl Storage {
         is_taken: impl Fn(Sym) -> bool,
         symbols: &Symbols,
     ) -> VolumeOn {
-        let wanting = || {
-            let asks = &self.claims.get(&id).filter(|claim| claim.asks.volume.is_none())?.asks;
-            let class = self.class_of(asks, symbols)?;
-            self.classes.get(&class).filter(|class| class.waits_for_consumer && !class.makes_volumes)?;
-            Some(Wanting { id, class, asks })
-        };
-        let Some(wants) = wanting() else { return VolumeOn::Made };
+        let Some(wants) = self.wanting(id, symbols) else { return VolumeOn::Made };
         let mut own = self.named_by(wants, symbols);
         if let Some((name, _)) = own.find(|(_, volume)| volume.topology.as_ref().is_none_or(|terms| reaches(terms))) {
             return VolumeOn::Kept(symbols.text(name).to_owned());

@@ -50,6 +50,7 @@ pub use offers::Offers;
 pub use others::Other;
 use records::Records;
 pub(crate) use reservations::Reservations;
+pub use storage::OfferedVolumes;
 
 /// Distinct specs, label sets, strings or Reservations that may pile up before everything is converted anew, beside a quarter of those that
 /// there were at first: what is left over takes about as much memory each as what is used.

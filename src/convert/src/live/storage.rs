@@ -1,15 +1,35 @@
 //! Claims and volumes that change: pods that wait for them look again.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use berth_model::{Requirements, Sym};
+use berth_model::{Cluster, Requirements, Sym};
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 
 use super::{Live, Objects, Patched};
 use crate::builder::Builder;
-use crate::claims::{VolumeOn, VolumeRecord};
+use crate::claims::{VolumeOn, VolumeRecord, Want};
 use crate::metadata::namespace_of;
+use crate::place::PodLocation;
+use crate::volume_counts::{Beside, FirstPlace, Scarce};
+
+/// Pods, by `namespace/name`, and the first place in which each was offered a volume. It is of use as long as no object changes.
+#[derive(Clone, Debug, Default)]
+pub struct OfferedVolumes(BTreeMap<Box<str>, FirstPlace>);
+
+// === impl OfferedVolumes ===
+
+impl OfferedVolumes {
+    /// Those of them for whom this holds, by `namespace/name`.
+    pub fn retain(&mut self, mut holds: impl FnMut(&str) -> bool) {
+        self.0.retain(|pod, _| holds(pod));
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
 
 impl Live {
     /// A claim was created, changed or deleted.
@@ -92,6 +112,66 @@ impl Live {
         let claim = symbols.get(namespace).zip(symbols.get(name))?;
         let satisfies = |one: &Requirements| node.satisfies(one, symbols, |key| node.labels.get(key));
         self.rooms.resolver.storage.reaches_volume_of(claim, satisfies)
+    }
+
+    /// A copy of the cluster as [`Live::cluster`] left it, in which pods that wait are offered volumes one by one, as in a plan;
+    /// `None` where there are enough for all.
+    ///
+    /// `expected` has the pods, by `namespace/name`, that are to come to a node or a NodeClaim in flight: they are offered what
+    /// is there. The pods of `left` found no place with what they were offered before.
+    pub fn with_volumes_shared_out<'e>(
+        &mut self,
+        expected: impl Iterator<Item = (&'e str, &'e BTreeSet<Box<str>>)>,
+        left: &OfferedVolumes,
+    ) -> Option<(Cluster, OfferedVolumes)> {
+        let symbols = &self.cluster.symbols;
+        let storage = &mut self.rooms.resolver.storage;
+        let (mut wanting, mut taken) = (BTreeMap::<_, Vec<Want>>::new(), BTreeSet::new());
+        for id in storage.unbound().collect::<Vec<_>>() {
+            let Some(users) = self.by_claim.get(&id) else { continue };
+            let Some(want) = storage.want_of(id, symbols) else { continue };
+            let location = |pod: &Arc<str>| self.pods.get(&(id.0, Arc::clone(pod))).map(|entry| entry.place);
+            // One that waits for its volumes on a node will have the smallest there.
+            let node = users.iter().find_map(|pod| match location(pod) {
+                Some(PodLocation::Node(node)) => Some(node),
+                _ => None,
+            });
+            if let Some(node) = node.and_then(|node| self.rooms.existing.position(node)) {
+                let node = self.cluster.nodes.get(node);
+                let satisfies = |one: &Requirements| {
+                    node.is_some_and(|node| node.satisfies(one, symbols, |key| node.labels.get(key)))
+                };
+                let reaches = |terms: &[Requirements]| terms.iter().any(satisfies);
+                if let VolumeOn::Free(name) = storage.volume_on(id, reaches, |name| taken.contains(&name), symbols) {
+                    taken.extend(symbols.get(&name));
+                }
+                continue;
+            }
+            for pod in users.iter().filter(|pod| matches!(location(pod), Some(PodLocation::Row(_)))) {
+                wanting.entry((id.0, Box::<str>::from(&**pod))).or_default().push(want.clone());
+            }
+        }
+        if wanting.is_empty() {
+            return None;
+        }
+        let wanting = wanting.into_iter().map(|(pod, wants)| (pod, wants.into())).collect();
+        let id_of = |pod: &str| {
+            let (namespace, name) = pod.split_once('/')?;
+            Some((symbols.get(namespace)?, name.into()))
+        };
+        let mut beside = Beside { taken, ..Beside::default() };
+        for (node, pods) in expected {
+            let Some(node) = self.position_of(node) else { continue };
+            beside.homes.extend(pods.iter().filter_map(|pod| Some((id_of(pod)?, node))));
+        }
+        beside.left = left.0.iter().filter_map(|(pod, first)| Some((id_of(pod)?, *first))).collect();
+        let scarce = Scarce::of(&wanting, &beside, &mut self.rooms.resolver.storage, &self.cluster)?;
+        let mut cluster = self.cluster.clone();
+        let offers = scarce.share_out(&mut cluster);
+        let text = |sym| cluster.symbols.text(sym);
+        let offers = offers.into_iter().map(|((namespace, pod), at)| (format!("{}/{pod}", text(namespace)).into(), at));
+        let offers = OfferedVolumes(offers.collect());
+        Some((cluster, offers))
     }
 
     /// The pods of claims mean something else now.

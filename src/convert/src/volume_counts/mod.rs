@@ -1,4 +1,4 @@
-//! Volumes that are there, counted one by one: each claim of a plan is to find one of its own.
+//! Volumes that are there, counted one by one: each claim of a pod that waits is to find one of its own.
 //!
 //! Volumes of single nodes are pools that these nodes have, and as many pods as a pool has volumes come to its node. Others, of
 //! zones for the most part, may be used on nodes that are still to be launched. Where these are scarce they are shared out among
@@ -15,12 +15,32 @@ use std::sync::Arc;
 use berth_model::{Cluster, MemberKind, MemberRun, Requirements, SpecId, Sym};
 use rustc_hash::FxHashMap;
 
-use crate::claims::{Free, Question, Want};
+use crate::claims::{Free, Question, Storage, Want};
 use crate::maps::FxIndexMap;
-use crate::resolve::Resolver;
 use pools::keep_in_pools;
 use rows::change_rows;
 use sharing::Sharing;
+
+/// What pods want of volumes that are there, by namespace and name of the pod.
+pub(crate) type Wanting = BTreeMap<(Sym, Box<str>), Arc<[Want]>>;
+
+/// What is known of pods that wait beside what they want; in a plan nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Beside {
+    /// Where pods are to come, by namespace and name: the index of a node that is there or comes up.
+    pub(crate) homes: BTreeMap<(Sym, Box<str>), usize>,
+    /// Volumes that pods will have which have their node already.
+    pub(crate) taken: BTreeSet<Sym>,
+    /// Pods that found no place with the volumes that they were offered before, and where the first of these was.
+    pub(crate) left: Offers,
+}
+
+/// The first place that a pod was offered, by index; `None`: a volume that is nowhere in particular.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FirstPlace(Option<usize>);
+
+/// The first places that pods were offered, by namespace and name of the pod.
+pub(crate) type Offers = BTreeMap<(Sym, Box<str>), FirstPlace>;
 
 /// A pod that wants volumes that are there.
 struct Pod {
@@ -31,6 +51,10 @@ struct Pod {
     priority: i32,
     /// What its claims ask for, by index.
     wants: Vec<usize>,
+    /// The node that it is to come to.
+    home: Option<usize>,
+    /// Whether it found no place before, and where it was offered a volume then.
+    left: Option<FirstPlace>,
 }
 
 /// What claims ask for, with what is free for it.
@@ -63,42 +87,72 @@ struct Change {
     places: Option<Vec<usize>>,
 }
 
-/// Counts the volumes that pods of a plan wait for.
-pub(crate) fn count(resolver: &mut Resolver, cluster: &mut Cluster) {
-    let wanting = resolver.take_wanting();
-    if wanting.is_empty() {
-        return;
+/// Shares the volumes out among the pods of a plan, where there are too few.
+pub(crate) fn share_out(wanting: &Wanting, storage: &mut Storage, cluster: &mut Cluster) {
+    if let Some(scarce) = Scarce::of(wanting, &Beside::default(), storage, cluster) {
+        scarce.share_out(cluster);
     }
-    let mut questions: FxIndexMap<Question, usize> = FxIndexMap::default();
-    let pods = waiting(&wanting, &mut questions, cluster);
-    let mut free = |question| resolver.storage.free_for(question, &cluster.symbols);
-    let mut asked: Vec<Asked> = questions
-        .keys()
-        .map(|question| {
-            let free = free(question);
-            let is_local = free.anywhere.is_empty() && free.by_place.keys().all(|place| names_nodes(place, cluster));
-            Asked { class: question.0, free, is_scarce: false, is_local }
-        })
-        .collect();
-    let n_claims: Vec<usize> = questions.values().copied().collect();
-    let scarce = scarce_classes(&asked, &n_claims);
-    for asked in &mut asked {
-        asked.is_scarce = scarce.contains(&asked.class);
+}
+
+/// Volumes of which there are too few for those who wait.
+pub(crate) struct Scarce {
+    pods: Vec<Pod>,
+    asked: Vec<Asked>,
+}
+
+// === impl Scarce ===
+
+impl Scarce {
+    /// Counts what pods wait for; `None` where there is enough for all.
+    pub(crate) fn of(wanting: &Wanting, beside: &Beside, storage: &mut Storage, cluster: &Cluster) -> Option<Self> {
+        if wanting.is_empty() {
+            return None;
+        }
+        let mut questions: FxIndexMap<Question, usize> = FxIndexMap::default();
+        let pods = waiting(wanting, beside, &mut questions, cluster);
+        let mut asked: Vec<Asked> = questions
+            .keys()
+            .map(|question| {
+                let free = storage.free_for(question, &cluster.symbols);
+                let free = if beside.taken.is_empty() { free } else { Arc::new(free.without(&beside.taken)) };
+                let is_local =
+                    free.anywhere.is_empty() && free.by_place.keys().all(|place| names_nodes(place, cluster));
+                Asked { class: question.0, free, is_scarce: false, is_local }
+            })
+            .collect();
+        let n_claims: Vec<usize> = questions.values().copied().collect();
+        let scarce = scarce_classes(&asked, &n_claims);
+        for asked in &mut asked {
+            asked.is_scarce = scarce.contains(&asked.class);
+        }
+        (!scarce.is_empty()).then_some(Scarce { pods, asked })
     }
-    if scarce.is_empty() {
-        return;
+
+    /// Shares them out among the pods of the same cluster, and says who was offered what.
+    pub(crate) fn share_out(self, cluster: &mut Cluster) -> Offers {
+        let Scarce { pods, asked } = self;
+        let mut changes: Vec<Change> = pods.iter().map(|_| Change::default()).collect();
+        keep_in_pools(&asked, &pods, &mut changes, cluster);
+        let (places, firsts) = Sharing::new(&asked, cluster).share_out(&pods, &mut changes);
+        let offers = firsts.into_iter().filter_map(|(at, first)| {
+            let pod = pods.get(at)?;
+            let row = cluster.pending.get(pod.row)?;
+            let (run, number) = (&row.members.get(pod.run)?.name, pod.number);
+            let name = number.map_or_else(|| run.as_ref().into(), |at| format!("{run}-{at}").into());
+            Some(((row.namespace, name), first))
+        });
+        let offers = offers.collect();
+        cluster.has_shared_out_volumes |= changes.iter().any(|change| change.places.is_some());
+        change_rows(&pods, changes, &places, cluster);
+        offers
     }
-    let mut changes: Vec<Change> = pods.iter().map(|_| Change::default()).collect();
-    keep_in_pools(&asked, &pods, &mut changes, cluster);
-    let places = Sharing::new(&asked, cluster).share_out(&pods, &mut changes);
-    cluster.has_shared_out_volumes |= changes.iter().any(|change| change.places.is_some());
-    change_rows(&pods, changes, &places, cluster);
 }
 
 /// The pods that wait, in the order of their rows, and what their claims ask for, with how many do. Whose claim others use, too,
 /// goes where these go and takes no volume of its own.
 fn waiting(
-    wanting: &BTreeMap<(Sym, Box<str>), Arc<[Want]>>,
+    wanting: &Wanting,
+    beside: &Beside,
     questions: &mut FxIndexMap<Question, usize>,
     cluster: &Cluster,
 ) -> Vec<Pod> {
@@ -112,9 +166,13 @@ fn waiting(
         }
         for (run, members) in known.members.iter().enumerate() {
             for (number, name) in names(members) {
-                let Some(wants) = wanting.get(&(known.namespace, name)) else { continue };
+                let id = (known.namespace, name);
+                let Some(wants) = wanting.get(&id) else { continue };
                 wants.iter().for_each(|want| *users.entry(want.claim).or_default() += 1);
-                let pod = Pod { row, run, number, spec: known.spec, priority: spec.priority, wants: Vec::new() };
+                let (home, left) = (beside.homes.get(&id).copied(), beside.left.get(&id).copied());
+                let wanted = Vec::new();
+                let pod =
+                    Pod { row, run, number, spec: known.spec, priority: spec.priority, wants: wanted, home, left };
                 found.push((pod, wants));
             }
         }

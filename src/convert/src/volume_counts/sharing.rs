@@ -3,15 +3,18 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use berth_model::{Cluster, PodSpec, Requirements, SpecId, Sym, Symbols};
+use berth_model::{Cluster, Node, PodSpec, Requirements, SpecId, Sym, Symbols};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::domains::{Alike, Domains};
-use super::{Asked, Change, Pod};
+use super::{Asked, Change, FirstPlace, Pod};
 use crate::claims::Free;
 
 /// How often each pod is offered another place.
 const MOST_ROUNDS: usize = 16;
+
+/// By pod the first place that it was offered.
+pub(super) type Firsts = Vec<(usize, FirstPlace)>;
 
 /// Volumes that are shared out among pods.
 pub(super) struct Sharing<'a> {
@@ -38,6 +41,10 @@ struct Sharer {
     wants: Vec<usize>,
     /// Where it is offered volumes; `None`: anywhere.
     places: Vec<Option<usize>>,
+    /// The node that it is to come to.
+    home: Option<usize>,
+    /// Where it was offered a volume that was of no use to it.
+    avoids: Option<FirstPlace>,
 }
 
 /// What came of offering a pod a place.
@@ -61,9 +68,11 @@ impl<'a> Sharing<'a> {
         Sharing { asked, cluster, places, holders, known, begun, domains }
     }
 
-    /// Offers each pod a place of its own, those of high priority and those who have few to choose from first, and then further
-    /// ones as long as there are volumes. Whom others keep away from all that there are come after those who can use them.
-    pub(super) fn share_out(mut self, pods: &[Pod], changes: &mut [Change]) -> Vec<Vec<Requirements>> {
+    /// Offers each pod a place of its own, and then further ones as long as there are volumes. Those who are to come to a node
+    /// are first, then those of high priority and those who have few to choose from. After them come those to whom a first
+    /// place was of no use before, and last those whom others keep away from all that there are. Says which places there are,
+    /// and by pod the first that it was offered.
+    pub(super) fn share_out(mut self, pods: &[Pod], changes: &mut [Change]) -> (Vec<Vec<Requirements>>, Firsts) {
         let mut sharers = self.sharers(pods);
         self.domains = Domains::new(sharers.iter().map(|sharer| sharer.alike), self.cluster);
         let mut hopeless: FxHashSet<(Alike, Vec<usize>)> = FxHashSet::default();
@@ -96,12 +105,14 @@ impl<'a> Sharing<'a> {
                 break;
             }
         }
+        let first = |sharer: &Sharer| Some((sharer.pod, FirstPlace(*sharer.places.first()?)));
+        let firsts = sharers.iter().filter_map(first).collect();
         for sharer in sharers {
             let places: Option<Vec<usize>> = sharer.places.into_iter().collect();
             let sorted = places.map(|places| places.into_iter().collect::<BTreeSet<_>>().into_iter().collect());
             changes.get_mut(sharer.pod).into_iter().for_each(|change| change.places.clone_from(&sorted));
         }
-        self.places.into_iter().map(<[Requirements]>::to_vec).collect()
+        (self.places.into_iter().map(<[Requirements]>::to_vec).collect(), firsts)
     }
 
     /// The pods whose volumes are shared out, in the order in which they choose.
@@ -115,7 +126,7 @@ impl<'a> Sharing<'a> {
             if !wants.is_empty() {
                 let Some(row) = self.cluster.pending.get(pod.row) else { continue };
                 let alike = (row.namespace, row.labels, pod.spec);
-                sharers.push(Sharer { pod: at, alike, wants, places: Vec::new() });
+                sharers.push(Sharer { pod: at, alike, wants, places: Vec::new(), home: pod.home, avoids: pod.left });
             }
         }
         sharers.sort_by_cached_key(|sharer| {
@@ -123,7 +134,8 @@ impl<'a> Sharing<'a> {
             let is_free = self.cluster.spec(sharer.alike.2).is_none_or(|spec| {
                 spec.anti_affinity.is_empty() && !spec.spread.iter().any(|constraint| constraint.is_required)
             });
-            (pods.get(sharer.pod).map(|pod| std::cmp::Reverse(pod.priority)), fewest, is_free)
+            let priority = pods.get(sharer.pod).map(|pod| std::cmp::Reverse(pod.priority));
+            (sharer.home.is_none(), sharer.avoids.is_some(), priority, fewest, is_free)
         });
         sharers
     }
@@ -135,6 +147,10 @@ impl<'a> Sharing<'a> {
         let mut turn: Vec<Option<usize>> = (*next..n_places).chain(0..(*next).min(n_places)).map(Some).collect();
         if is_first {
             turn.sort_by_key(|place| self.domains.crowd(&sharer.alike, self.place(*place)));
+            if let Some(home) = sharer.home.and_then(|home| self.cluster.nodes.get(home)) {
+                turn.sort_by_key(|place| !self.reaches(*place, home));
+            }
+            turn.sort_by_key(|place| sharer.avoids == Some(FirstPlace(*place)));
         }
         let mut is_kept_apart = false;
         for place in turn.into_iter().chain([None]) {
@@ -198,6 +214,12 @@ impl<'a> Sharing<'a> {
             other.places = vec![to];
         }
         to.is_some()
+    }
+
+    /// Whether a node is at a place.
+    fn reaches(&self, place: Option<usize>, node: &Node) -> bool {
+        let symbols = &self.cluster.symbols;
+        self.place(place).iter().any(|term| node.satisfies(term, symbols, |key| node.labels.get(key)))
     }
 
     /// Where a place is; nothing for what may be anywhere.

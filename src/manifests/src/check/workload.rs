@@ -114,14 +114,15 @@ fn check_job(path: &str, spec: &JobSpec, problems: &mut Problems) {
     check_template(&format!("{path}.template"), &spec.template, &["OnFailure", "Never"], problems);
 }
 
-/// When a CronJob runs. A schedule that is missing is told as every field that is.
+/// When a CronJob runs. One without a schedule, or with an empty one, is taken by no API server.
 fn check_times(schedule: &str, time_zone: Option<&str>, problems: &mut Problems) {
-    if schedule.contains("TZ") {
+    if schedule.is_empty() {
+        let message = "is missing or empty, expected five fields of cron such as \"0 2 * * *\"";
+        problems.push(Problem::new("spec.schedule", message));
+    } else if schedule.contains("TZ") {
         let message = format!("found {schedule:?}, expected no time zone: spec.timeZone names it");
         problems.push(Problem::new("spec.schedule", message));
-    } else if !schedule.is_empty()
-        && let Err(why) = Schedule::parse(schedule)
-    {
+    } else if let Err(why) = Schedule::parse(schedule) {
         let message = format!("found {schedule:?}, expected five fields of cron such as \"0 2 * * *\": {why}");
         problems.push(Problem::new("spec.schedule", message));
     }

@@ -2,8 +2,8 @@
 
 use berth_catalogue::CapacityType;
 use berth_cloudprovider::{
-    CloudError, CloudProvider, InstanceState, InterruptionReason, LaunchRequest, ReservationAdoption, ReservationKind,
-    ReservationMatching, ReservationState,
+    CloudError, CloudProvider, InstanceState, InterruptionReason, LaunchRequest, LaunchTarget, ReservationAdoption,
+    ReservationKind, ReservationMatching, ReservationState,
 };
 use jiff::SignedDuration;
 
@@ -267,4 +267,21 @@ async fn a_reservation_of_what_nobody_offers_has_no_slots_to_count() {
     assert_eq!(counted, [("cr".to_owned(), 2), ("other".to_owned(), 5)]);
     let shown = cloud.reservations(&class("default")).await.unwrap();
     assert!(shown.iter().map(|own| &*own.id).eq(["cr", "other"]), "{shown:?}");
+}
+
+/// The regression: instances were launched in a zone that nobody offers.
+#[tokio::test(start_paused = true)]
+async fn of_several_zones_a_reservation_offers_those_that_there_are() {
+    let zones = ["mars", "port-1a"].map(str::to_owned).to_vec();
+    let cloud = with(FakeReservation { zones, ..reservation(2) }, CloudConfig::default());
+    let types = cloud.instance_types(&class("default")).await.unwrap();
+    let entries = types.catalogue.types().iter().flat_map(|entry| &entry.offerings);
+    let reserved = entries.filter(|offering| offering.reservation_capacity.is_some());
+    assert_eq!(reserved.map(|offering| offering.zone()).collect::<Vec<_>>(), [Some("port-1a")]);
+    assert_eq!(cloud.reservation_counts()[0].total, 2);
+    assert!(cloud.create(&request(1, slot("cr"))).await.is_ok(), "the zone that there is has its slots");
+    let (reservation, instance_type) = ("cr".to_owned(), "m5.large".to_owned());
+    let elsewhere = LaunchTarget::Reserved { reservation, instance_type, zone: Some("mars".to_owned()) };
+    let refused = cloud.create(&request(2, elsewhere)).await.unwrap_err();
+    assert!(refused.to_string().contains("there is no zone mars"), "{refused}");
 }
