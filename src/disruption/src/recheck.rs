@@ -221,7 +221,8 @@ fn chosen<'s>(
                     reasons.push(no_budget(name, strictest, method.is_drift()));
                 }
                 most if most < count => {
-                    let text = format!("budgets of NodePool {name:?} let {most} of these {count} nodes go for this now");
+                    let text =
+                        format!("budgets of NodePool {name:?} let {most} of these {count} nodes go for this now");
                     reasons.push(reason(text));
                 }
                 _ => {}
