@@ -174,7 +174,7 @@ impl<'a> Sharing<'a> {
         if is_kept_apart { Offered::KeptApart } else { Offered::Nothing }
     }
 
-    /// Offers a pod the volume of another that finds one elsewhere.
+    /// Offers a pod the volume of another that finds one elsewhere, and that no node was launched for.
     fn offer_after_another_moved(&mut self, at: usize, sharers: &mut [Sharer]) -> bool {
         let Some(Sharer { alike, wants, .. }) = sharers.get(at) else { return false };
         let (alike, &[question]) = (*alike, wants.as_slice()) else { return false };
@@ -186,7 +186,11 @@ impl<'a> Sharing<'a> {
             }
             for volume in listed(&self.places, &free, place) {
                 let Some(holder) = self.holders.get(volume).copied() else { continue };
-                let Some(other) = sharers.get_mut(holder).filter(|other| other.wants.len() == 1) else { continue };
+                let Some(other) =
+                    sharers.get_mut(holder).filter(|other| other.wants.len() == 1 && other.home.is_none())
+                else {
+                    continue;
+                };
                 if self.move_elsewhere(holder, other) {
                     self.holders.insert(*volume, at);
                     self.domains.come(&alike, there);

@@ -99,6 +99,20 @@ fn a_pod_that_a_node_was_launched_for_is_offered_the_volume_there() {
     assert_eq!(at_once, AtOnce::default());
 }
 
+/// The regression: the volume in the zone of its node was given to a pod that can be nowhere else.
+#[test]
+fn a_pod_that_a_node_was_launched_for_keeps_its_volume_from_all_others() {
+    let volumes = json!([{"name": "data", "persistentVolumeClaim": {"claimName": "other"}}]);
+    let there = json!({"spec": {"volumes": volumes, "nodeSelector": {(ZONE): "z-a"}}});
+    let pods = vec![mk_pod("other", "500m", there), user("expected", "500m", LATE)];
+    let node = mk_node("n", "2", &json!({(ZONE): "z-a"}));
+    let mut state = cluster(&["z-a", "z-b"], pods, vec![node]);
+    let expected = [("n".into(), Arc::new(BTreeSet::from(["default/expected".into()])))].into();
+    let decision = decide(&mut state, &Options { expected, ..full() }, NOW).unwrap();
+    let bound: Vec<&str> = decision.bindings.iter().map(|binding| &*binding.object.key.name).collect();
+    assert_eq!((bound, launched(&decision)), (vec!["expected"], Vec::new()));
+}
+
 /// The regression: a volume that a pod which waits on its node will have was counted as free.
 #[test]
 fn a_pod_that_has_its_node_has_the_volume_there() {
