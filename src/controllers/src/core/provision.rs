@@ -121,7 +121,11 @@ impl Core {
         if waiting.iter().all(|object| self.is_provided_for(object, now)) {
             return false;
         }
-        let name = match self.create_claim(launch, spend, now) {
+        let created = match self.over_limits_if_nodes_stay(launch, now) {
+            None => self.create_claim(launch, spend, now),
+            Some(why) => Err(why),
+        };
+        let name = match created {
             Ok(name) => name,
             Err(why) => {
                 self.explain_put_off(&waiting, &launch.node_pool, &why, now);

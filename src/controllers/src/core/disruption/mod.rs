@@ -8,6 +8,7 @@
 mod begin;
 mod command;
 mod inherited;
+mod limits;
 mod look;
 mod measure;
 mod rest;
@@ -189,6 +190,12 @@ impl Disrupting {
     /// Whether nodes may be looked at: each command knows what it launches.
     fn is_settled(&self) -> bool {
         !self.commands.values().any(Command::is_undecided)
+    }
+
+    /// The nodes of commands that are to be decided anew yet: they may stay after all.
+    fn undecided(&self) -> impl Iterator<Item = &str> {
+        let undecided = self.commands.values().filter(|command| command.is_undecided());
+        undecided.flat_map(|command| &command.nodes).map(|going| &*going.node.key.name)
     }
 
     /// Whether a command that began before this one is to be decided anew first: this one may count on what it leaves.
