@@ -6,7 +6,7 @@ use std::sync::Arc;
 use berth_model::{ClassId, Cluster, MemberKind, PendingRow, PodSpec, RowId, Universe};
 use berth_scheduling::filter::{before_load, volumes};
 use berth_scheduling::{Placement, Queue, Scheduler, Trial};
-use berth_state::{OfferedVolumes, State, Time, Tracked};
+use berth_state::{State, Time, Tracked};
 
 use crate::Decider;
 use crate::come_first;
@@ -16,7 +16,6 @@ use crate::decision::{DecideError, Decision};
 use crate::existing::{Existing, is_to_be_bound};
 use crate::expected::ExpectedRows;
 use crate::options::{Options, QUEUE, expect_synced};
-use crate::scarce_volumes::shared_out;
 
 /// Of those who might make others give way, how many are asked on which nodes.
 const MOST_ASKED: usize = 64;
@@ -54,11 +53,9 @@ impl Decider {
             return Ok(not_now);
         }
         // Who may have which of the volumes that are there is decided over all who want them.
-        if shared_out(state, options, &OfferedVolumes::default(), now).is_some() {
-            return Ok(AtOnce::default());
-        }
+        let of_volumes = state.rows_that_want_scarce_volumes(now);
         let tracked = state.tracked(now);
-        let Some((existing, is_all)) = self.bind_at_once(tracked, options, asked) else {
+        let Some((existing, is_all)) = self.bind_at_once(tracked, options, (asked, &of_volumes)) else {
             return Ok(AtOnce { is_stale: self.is_stale, ..AtOnce::default() });
         };
         let options = Options { launches: false, ..options.clone() };
@@ -90,7 +87,7 @@ impl Decider {
         &mut self,
         tracked: Tracked<'_>,
         options: &Options,
-        asked: &BTreeSet<Arc<str>>,
+        (asked, of_volumes): (&BTreeSet<Arc<str>>, &BTreeSet<RowId>),
     ) -> Option<(Existing, bool)> {
         let cluster = tracked.cluster;
         self.is_stale = false;
@@ -109,9 +106,10 @@ impl Decider {
         {
             return Some((Existing::default(), reservations.is_empty()));
         }
-        let left_out = reservations.iter().map(|(at, row)| {
+        let with_volumes = of_volumes.iter().filter_map(|id| Some((*id, cluster.row(*id)?)));
+        let left_out = reservations.iter().copied().chain(with_volumes).map(|(at, row)| {
             let n_waiting = row.members.iter().fold(0_u32, |sum, run| sum.saturating_add(run.len()));
-            (*at, n_waiting)
+            (at, n_waiting)
         });
         let left_out: BTreeMap<RowId, u32> = left_out.collect();
         let kept = self.kept_if_current(tracked);
@@ -126,14 +124,16 @@ impl Decider {
         let scheduler = scheduler.pause();
         let preempting = trial.as_ref().map(|trial| preempting(cluster, classes.universe(), &trial.left));
         self.kept = Some(Kept { classes, scheduler, ..kept });
-        let (Trial { mut placements, .. }, preempting) = (trial?, preempting?);
+        let (Trial { mut placements, .. }, mut preempting) = (trial?, preempting?);
         let may_preempt = !preempting.is_empty();
+        // Those whose volumes are shared out are decided later. What is less important leaves them their room.
+        preempting.extend(of_volumes.iter().filter_map(|id| cluster.spec(cluster.row(*id)?.spec)));
         leave_room(cluster, &preempting, &mut placements);
         let mut existing = Existing::default();
         for placement in placements {
             existing.on_nodes.entry(placement.node).or_default().push(placement);
         }
-        Some((existing, reservations.is_empty() && !may_preempt))
+        Some((existing, reservations.is_empty() && of_volumes.is_empty() && !may_preempt))
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use berth_api::NodeClaim;
 use berth_convert::{OfferedVolumes, Options, VolumeOn};
-use berth_model::{Cluster, Keyed};
+use berth_model::{Cluster, Keyed, RowId};
 
 use crate::assume::{Assumption, Progress};
 use crate::built::Built;
@@ -231,6 +231,13 @@ impl State {
         let live = &mut self.converted_by(now).live;
         live.cluster();
         live.with_volumes_shared_out(expected, left)
+    }
+
+    /// The rows of the cluster with pods that want volumes of which there are too few for all.
+    pub fn rows_that_want_scarce_volumes(&mut self, now: Time) -> BTreeSet<RowId> {
+        let live = &mut self.converted_by(now).live;
+        live.cluster();
+        live.rows_that_want_scarce_volumes()
     }
 
     /// What a claim, by its namespace and name, is to be bound to on a node, the volumes in `taken` aside.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use berth_model::{Cluster, Requirements, Sym};
+use berth_model::{Cluster, Requirements, RowId, Sym};
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 
 use super::{Live, Objects, Patched};
@@ -124,6 +124,28 @@ impl Live {
         expected: impl Iterator<Item = (&'e str, &'e BTreeSet<Box<str>>)>,
         left: &OfferedVolumes,
     ) -> Option<(Cluster, OfferedVolumes)> {
+        let scarce = self.scarce_volumes(expected, left)?;
+        let mut cluster = self.cluster.clone();
+        let offers = scarce.share_out(&mut cluster);
+        let text = |sym| cluster.symbols.text(sym);
+        let offers = offers.into_iter().map(|((namespace, pod), at)| (format!("{}/{pod}", text(namespace)).into(), at));
+        let offers = OfferedVolumes(offers.collect());
+        Some((cluster, offers))
+    }
+
+    /// The rows of the cluster with pods that want volumes of which there are too few, as [`Live::cluster`] left them.
+    pub fn rows_that_want_scarce_volumes(&mut self) -> BTreeSet<RowId> {
+        let scarce = self.scarce_volumes(std::iter::empty(), &OfferedVolumes::default());
+        let rows = scarce.map(|scarce| scarce.rows().collect::<BTreeSet<usize>>()).unwrap_or_default();
+        self.cluster.rows().filter(|(id, _)| rows.contains(&id.index())).map(|(id, _)| id).collect()
+    }
+
+    /// What of the volumes that are there is too little for those who wait.
+    fn scarce_volumes<'e>(
+        &mut self,
+        expected: impl Iterator<Item = (&'e str, &'e BTreeSet<Box<str>>)>,
+        left: &OfferedVolumes,
+    ) -> Option<Scarce> {
         let symbols = &self.cluster.symbols;
         let storage = &mut self.rooms.resolver.storage;
         let (mut wanting, mut taken) = (BTreeMap::<_, Vec<Want>>::new(), BTreeSet::new());
@@ -165,13 +187,7 @@ impl Live {
             beside.homes.extend(pods.iter().filter_map(|pod| Some((id_of(pod)?, node))));
         }
         beside.left = left.0.iter().filter_map(|(pod, first)| Some((id_of(pod)?, *first))).collect();
-        let scarce = Scarce::of(&wanting, &beside, &mut self.rooms.resolver.storage, &self.cluster)?;
-        let mut cluster = self.cluster.clone();
-        let offers = scarce.share_out(&mut cluster);
-        let text = |sym| cluster.symbols.text(sym);
-        let offers = offers.into_iter().map(|((namespace, pod), at)| (format!("{}/{pod}", text(namespace)).into(), at));
-        let offers = OfferedVolumes(offers.collect());
-        Some((cluster, offers))
+        Scarce::of(&wanting, &beside, &mut self.rooms.resolver.storage, &self.cluster)
     }
 
     /// The pods of claims mean something else now.

@@ -128,6 +128,12 @@ impl Scarce {
         (!scarce.is_empty()).then_some(Scarce { pods, asked })
     }
 
+    /// The rows of the same cluster with pods that want any of them, by index.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = usize> {
+        let is_scarce = |want: &usize| self.asked.get(*want).is_some_and(|asked| asked.is_scarce);
+        self.pods.iter().filter(move |pod| pod.wants.iter().any(is_scarce)).map(|pod| pod.row)
+    }
+
     /// Shares them out among the pods of the same cluster, and says who was offered what.
     pub(crate) fn share_out(self, cluster: &mut Cluster) -> Offers {
         let Scarce { pods, asked } = self;

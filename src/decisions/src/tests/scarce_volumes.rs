@@ -99,6 +99,22 @@ fn a_pod_that_a_node_was_launched_for_is_offered_the_volume_there() {
     assert_eq!(at_once, AtOnce::default());
 }
 
+/// Who needs no volume is bound at once all the same, and leaves their room to those who are more important.
+#[test]
+fn others_do_not_wait_until_volumes_are_shared_out() {
+    for (priority, bound) in [(0, vec!["plain"]), (10, vec![])] {
+        let volumes = json!([{"name": "data", "persistentVolumeClaim": {"claimName": "large"}}]);
+        let large = mk_pod("large", "1900m", json!({"spec": {"volumes": volumes, "priority": priority}}));
+        let more = vec![mk_node("n", "2", &json!({(ZONE): "z-a"})), mk_pod("plain", "500m", json!({}))];
+        let mut state = cluster(&["z-a", "z-b"], vec![large, user("other", "3", LATE)], more);
+        let mut decider = Decider::new();
+        decider.refresh(&mut state, NOW);
+        let at_once = decider.decide_at_once(&mut state, &Options::default(), &BTreeSet::new(), NOW).unwrap();
+        let names: Vec<&str> = at_once.decision.bindings.iter().map(|binding| &*binding.object.key.name).collect();
+        assert_eq!((names, at_once.is_all), (bound, false), "priority {priority}");
+    }
+}
+
 /// The regression: the volume in the zone of its node was given to a pod that can be nowhere else.
 #[test]
 fn a_pod_that_a_node_was_launched_for_keeps_its_volume_from_all_others() {
