@@ -36,7 +36,9 @@ impl Core {
             known.into_iter().for_each(|known| more.add(&known.resources));
         }
         let count = u32::try_from(types.len()).unwrap_or(u32::MAX).saturating_add(1);
-        exceeds(pool, count, &more).then(|| "its limits are reached while it is decided whether nodes go".to_owned())
+        exceeds(pool, count, &more).then(|| {
+            "its limits would be exceeded if nodes stay of which it is being decided whether they go".to_owned()
+        })
     }
 }
 
