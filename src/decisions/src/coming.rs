@@ -42,6 +42,58 @@ pub(crate) enum Comes {
 }
 
 impl Answer<'_> {
+    /// Lets pods wait that would take the places of alike ones which are expected there and run yet, on nodes that go away. As many
+    /// of their kind would run, but those nodes could not go: their pods would have no place.
+    pub(crate) fn leave_places_of_next(&self, placed: &mut [Placed<'_>], leaving: Option<&Leaving<'_>>) {
+        let on_nodes = leaving.map_or(&[][..], Leaving::on_nodes);
+        if on_nodes.is_empty() || self.options.expected.is_empty() {
+            return;
+        }
+        let running: BTreeSet<(&str, &str)> =
+            on_nodes.iter().map(|(pod, _)| (pod.namespace(), &**pod.name())).collect();
+        let names: BTreeSet<&str> = placed.iter().map(|placed| &*placed.placement.name).collect();
+        let record = |name: &str| name.split_once('/').and_then(|(namespace, name)| self.state.pod(namespace, name));
+        let runs_yet = |name: &&Box<str>| {
+            !names.contains(&***name) && name.split_once('/').is_some_and(|name| running.contains(&name))
+        };
+        // By node: those who have no place in this decision.
+        let mut next: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for placed in &*placed {
+            let node = &*placed.node.key.name;
+            if let Some(expected) = self.options.expected.get(node).filter(|_| !next.contains_key(node)) {
+                next.insert(node, expected.iter().filter(runs_yet).map(|name| &**name).collect());
+            }
+        }
+        let mut kept: Vec<(usize, &str)> = Vec::new();
+        // Those that were placed last.
+        let mut order: Vec<usize> = (0..placed.len()).collect();
+        order.sort_by_key(|at| std::cmp::Reverse(placed.get(*at).map(|placed| placed.placement.nth)));
+        for at in order {
+            let Some(own) = placed.get(at).filter(|own| own.comes == Comes::Now) else { continue };
+            let (node, name) = (&*own.node.key.name, &*own.placement.name);
+            let is_expected = self.options.expected.get(node).is_some_and(|names| names.contains(name));
+            let Some(next) = next.get_mut(node).filter(|_| !is_expected && own.placement.draws_from.is_none()) else {
+                continue;
+            };
+            let Some(record_of_own) = record(name) else { continue };
+            let is_alike = |other: &&str| record(other).is_some_and(|other| are_alike(record_of_own, other));
+            if let Some(found) = next.iter().position(|other| is_alike(&other)) {
+                kept.push((at, next.swap_remove(found)));
+            }
+        }
+        let kept: Vec<(usize, Box<str>)> = kept
+            .into_iter()
+            .map(|(at, pod)| {
+                (at, format!("its room is kept for pod {pod}, which runs yet on a node that goes away").into())
+            })
+            .collect();
+        for (at, words) in kept {
+            if let Some(own) = placed.get_mut(at) {
+                (own.comes, own.waits_for) = (Comes::Later, Some(words));
+            }
+        }
+    }
+
     /// Lets pods wait whose rules hold only once others have come that wait.
     pub(crate) fn await_others(&self, placed: &mut [Placed<'_>], leaving: Option<&Leaving<'_>>) {
         let mut tried: BTreeMap<ObjectRef, BTreeSet<Domains<'_>>> = BTreeMap::new();

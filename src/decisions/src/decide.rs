@@ -143,6 +143,7 @@ impl Answer<'_> {
                 placed.push(self.placed(node, placement, (after_evictions, leaving.as_ref())));
             }
         }
+        self.leave_places_of_next(&mut placed, leaving.as_ref());
         self.await_others(&mut placed, leaving.as_ref());
         while self.keep_held_room(&mut placed) {
             self.await_others(&mut placed, leaving.as_ref());

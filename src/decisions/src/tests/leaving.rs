@@ -507,3 +507,47 @@ fn who_finds_only_room_that_is_kept_for_a_pod_which_runs_yet_is_told_for_whom() 
     assert!(!reasons("2", json!({})), "it would not do for it");
     assert!(!reasons("1", json!({ZONE: "b"})), "it may not go there");
 }
+
+/// The regression: an alike pod that had waited for longer took the place that a command held for a pod of the node that was to
+/// go. As a limit was reached, that one had no other, and its node stayed beside what was to replace it.
+#[test]
+fn a_pod_leaves_the_place_of_an_alike_one_that_runs_yet() {
+    let of_set = |name: &str, node: Value, minute: u32| {
+        mk_pod(
+            name,
+            "1",
+            json!({"metadata": {"creationTimestamp": format!("2026-01-01T00:{minute:02}:00Z"), "ownerReferences": [
+                {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "web", "controller": true}]},
+                "spec": {"nodeName": node}}),
+        )
+    };
+    let tainted = || {
+        Object::from(typed::<Node>(json!({"metadata": {"name": "old", "uid": "uid-old"},
+            "spec": {"taints": [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]},
+            "status": {"allocatable": {"cpu": "2", "memory": "8Gi", "pods": "10"}}})))
+    };
+    for (cpu, bound, waits) in [("1", vec![], true), ("2", vec!["early"], false)] {
+        let objects = [mk_node("n", cpu, &json!({})), tainted(), of_set("runs", json!("old"), 30)];
+        let objects = [&objects[..], &[of_set("early", Value::Null, 0)]].concat();
+        let mut state = state_of(&objects);
+        let expected = ExpectedNodes::from([("n".into(), Arc::new(BTreeSet::from(["default/runs".into()])))]);
+        let options = Options { expected, ..full() };
+        let whole = decide(&mut state, &options, NOW).unwrap();
+        let mut decider = Decider::new();
+        let kept = decider.decide(&mut state, &options, NOW).unwrap();
+        decider.refresh(&mut state, NOW);
+        let at_once = decider.decide_at_once(&mut state, &options, &BTreeSet::new(), NOW).unwrap().decision;
+        for (which, decision) in [("whole", &whole), ("kept", &kept), ("at once", &at_once)] {
+            let names: Vec<&str> = decision.bindings.iter().map(|binding| &*binding.object.key.name).collect();
+            assert_eq!(names, bound, "{which}, {cpu} CPUs");
+        }
+        let words = at_once.nominations.iter().filter_map(|known| known.waits_for.as_deref());
+        let kept_for = "its room is kept for pod default/runs, which runs yet on a node that goes away";
+        assert_eq!(words.collect::<Vec<_>>(), if waits { vec![kept_for] } else { vec![] }, "{cpu} CPUs");
+        let moved: Vec<&str> = whole.moves.iter().map(|moved| &*moved.object.key.name).collect();
+        assert_eq!(moved, ["runs"], "{cpu} CPUs");
+        // Where nothing is kept, who comes first has it.
+        let whole = decide(&mut state, &full(), NOW).unwrap();
+        assert_eq!(whole.bindings.len(), 1, "{cpu} CPUs");
+    }
+}
