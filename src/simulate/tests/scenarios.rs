@@ -1128,3 +1128,73 @@ fn a_ceiling_knows_what_node_overlays_say() {
     let nodes = |gate| run(&folder, &discounted(2, gate, ", maxCost: [0.9]", more)).nodes.launched;
     assert_eq!((nodes(true), nodes(false)), (4, 2));
 }
+
+/// The regression: while it was decided whether a drifted node goes, a node was launched for pods that wait for the limit which it
+/// fills. Then nothing could be launched in its place, and the NodePool stayed beyond its limit for good.
+#[test]
+fn a_node_pool_is_within_its_limits_after_a_drift_though_others_wait_for_them() {
+    let folder = Folder::new("limits-and-drift");
+    let outcome = run(&folder, LIMITED);
+    let beyond = outcome.samples.iter().filter(|known| known.nodes.iter().sum::<u32>() > 1);
+    let seconds: Vec<i64> = beyond.map(|known| known.seconds).collect();
+    let [Some(first), Some(last)] = [seconds.first(), seconds.last()] else { panic!("the node was not replaced") };
+    assert!(*first >= 600 && last - first <= 120, "while it is replaced: {seconds:?}");
+    assert_eq!(outcome.samples.last().unwrap().nodes.iter().sum::<u32>(), 1);
+}
+
+/// One pod on a node that fills a limit, two others that wait, and a new version of the NodePool.
+const LIMITED: &str = r#"apiVersion: berth.sh/v1alpha1
+kind: Scenario
+duration: 20m
+objects:
+- apiVersion: karpenter.sh/v1
+  kind: NodePool
+  metadata: {name: general}
+  spec:
+    limits: {nodes: "1"}
+    disruption: {consolidateAfter: 30s, budgets: [{nodes: 100%}]}
+    template:
+      spec:
+        nodeClassRef: {group: berth.sh, kind: FakeNodeClass, name: default}
+        requirements:
+        - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+        - {key: node.kubernetes.io/instance-type, operator: In, values: [m5.xlarge, m5.2xlarge]}
+- apiVersion: apps/v1
+  kind: Deployment
+  metadata: {name: web}
+  spec:
+    replicas: 1
+    selector: {matchLabels: {app: web}}
+    template:
+      metadata: {labels: {app: web}}
+      spec:
+        containers: [{name: a, image: a, resources: {requests: {cpu: 3500m}}}]
+- apiVersion: apps/v1
+  kind: Deployment
+  metadata: {name: other}
+  spec:
+    replicas: 0
+    selector: {matchLabels: {app: other}}
+    template:
+      metadata: {labels: {app: other}}
+      spec:
+        containers: [{name: a, image: a, resources: {requests: {cpu: 3}}}]
+events:
+- {at: 5m, scale: {name: other, replicas: 2}}
+- at: 10m
+  apply:
+    objects:
+    - apiVersion: karpenter.sh/v1
+      kind: NodePool
+      metadata: {name: general}
+      spec:
+        limits: {nodes: "1"}
+        disruption: {consolidateAfter: 30s, budgets: [{nodes: 100%}]}
+        template:
+          metadata: {labels: {v: "2"}}
+          spec:
+            nodeClassRef: {group: berth.sh, kind: FakeNodeClass, name: default}
+            requirements:
+            - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+            - {key: node.kubernetes.io/instance-type, operator: In, values: [m5.xlarge, m5.2xlarge]}
+"#;
