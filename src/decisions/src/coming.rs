@@ -53,15 +53,14 @@ impl Answer<'_> {
             on_nodes.iter().map(|(pod, _)| (pod.namespace(), &**pod.name())).collect();
         let names: BTreeSet<&str> = placed.iter().map(|placed| &*placed.placement.name).collect();
         let record = |name: &str| name.split_once('/').and_then(|(namespace, name)| self.state.pod(namespace, name));
-        let runs_yet = |name: &&Box<str>| {
-            !names.contains(&***name) && name.split_once('/').is_some_and(|name| running.contains(&name))
-        };
+        let runs_yet =
+            |name: &&str| !names.contains(name) && name.split_once('/').is_some_and(|name| running.contains(&name));
         // By node: those who have no place in this decision.
         let mut next: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for placed in &*placed {
             let node = &*placed.node.key.name;
             if let Some(expected) = self.options.expected.get(node).filter(|_| !next.contains_key(node)) {
-                next.insert(node, expected.iter().filter(runs_yet).map(|name| &**name).collect());
+                next.insert(node, expected.iter().map(|name| &**name).filter(runs_yet).collect());
             }
         }
         let mut kept: Vec<(usize, &str)> = Vec::new();
@@ -77,7 +76,7 @@ impl Answer<'_> {
             };
             let Some(record_of_own) = record(name) else { continue };
             let is_alike = |other: &&str| record(other).is_some_and(|other| are_alike(record_of_own, other));
-            if let Some(found) = next.iter().position(|other| is_alike(&other)) {
+            if let Some(found) = next.iter().position(is_alike) {
                 kept.push((at, next.swap_remove(found)));
             }
         }

@@ -33,7 +33,9 @@ impl Core {
         let mut more = Resources::new();
         for name in types.iter().chain([&launch.offering.instance_type]) {
             let known = cluster.instance_types.iter().find(|known| cluster.symbols.text(known.name) == name);
-            known.into_iter().for_each(|known| more.add(&known.resources));
+            if let Some(known) = known {
+                more.add(&known.resources);
+            }
         }
         let count = u32::try_from(types.len()).unwrap_or(u32::MAX).saturating_add(1);
         exceeds(pool, count, &more).then(|| {
@@ -45,8 +47,7 @@ impl Core {
 /// Whether a NodePool's limits do not hold so many nodes more, which have so much.
 fn exceeds(pool: &NodePool, count: u32, more: &Resources) -> bool {
     pool.node_limit.is_some_and(|limit| pool.nodes.saturating_add(count) > limit)
-        || pool
-            .limits
-            .iter()
-            .any(|(resource, limit)| pool.used.get(*resource).saturating_add(more.get(*resource)) > *limit)
+        || pool.limits.iter().any(|(resource, limit)| {
+            more.get(*resource) > 0 && pool.used.get(*resource).saturating_add(more.get(*resource)) > *limit
+        })
 }
