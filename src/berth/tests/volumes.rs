@@ -388,7 +388,7 @@ fn simulated(manifests: &str) -> (u64, u64) {
     for file in [&cluster, &scenario] {
         std::fs::remove_file(file).unwrap();
     }
-    let report: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|_| panic!("{}", run.stderr));
+    let report = serde_json::from_str::<Value>(&run.stdout).map_err(|_| run.stderr).unwrap();
     let of = |what: &str, count: &str| report["variants"][0][what][count].as_u64().unwrap();
     (of("pods", "mostRunning"), of("nodes", "launched"))
 }
