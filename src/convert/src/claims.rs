@@ -159,7 +159,7 @@ impl Storage {
     pub(crate) fn class_to_bind(&self, volume: &VolumeRecord) -> Option<Sym> {
         let class = self.classes.get(&volume.storage_class)?;
         let is_of_use = volume.is_available || volume.is_bound;
-        (is_of_use && class.waits_for_consumer && !class.makes_volumes).then_some(volume.storage_class)
+        (is_of_use && class.binds_what_is_there()).then_some(volume.storage_class)
     }
 
     /// The names of the claims that a pod's volumes stand for.

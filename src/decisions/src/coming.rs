@@ -42,6 +42,54 @@ pub(crate) enum Comes {
 }
 
 impl Answer<'_> {
+    /// The same placements where pods that are alike have changed names, so that each comes where it is expected; `None` where each does.
+    pub(crate) fn named_as_expected(&self, on_nodes: &[(usize, &[Placement])]) -> Option<Vec<(usize, Vec<Placement>)>> {
+        if self.options.expected.is_empty() {
+            return None;
+        }
+        let name_of =
+            |node: &usize| self.cluster.nodes.get(*node).map_or("", |node| self.cluster.symbols.text(node.name));
+        let expected: Vec<Option<&BTreeSet<Box<str>>>> =
+            on_nodes.iter().map(|(node, _)| Some(&**self.options.expected.get(name_of(node))?)).collect();
+        // By name: the position of the node, of those with placements.
+        let mut homes: BTreeMap<&str, usize> = BTreeMap::new();
+        for (at, names) in expected.iter().enumerate() {
+            homes.extend(names.iter().flat_map(|names| names.iter()).map(|name| (&**name, at)));
+        }
+        let is_elsewhere = |(at, own): (usize, &Placement)| homes.get(&*own.name).is_some_and(|home| *home != at);
+        let mut all = on_nodes.iter().enumerate().flat_map(|(at, (_, own))| own.iter().map(move |own| (at, own)));
+        if !all.any(is_elsewhere) {
+            return None;
+        }
+        let record = |name: &str| name.split_once('/').and_then(|(namespace, name)| self.state.pod(namespace, name));
+        let mut named: Vec<(usize, Vec<Placement>)> =
+            on_nodes.iter().map(|(node, placements)| (*node, placements.to_vec())).collect();
+        for (at, (_, placements)) in on_nodes.iter().enumerate() {
+            for nth in 0..placements.len() {
+                // Who comes instead may be expected elsewhere, too.
+                while let Some(own) =
+                    named.get(at).and_then(|(_, own)| own.get(nth)).filter(|own| own.draws_from.is_none())
+                    && let Some(home) = homes.get(&*own.name).copied().filter(|home| *home != at)
+                    && let Some(of_own) = record(&own.name)
+                    && let Some((_, there)) = named.get(home)
+                    && let Some(other) = there.iter().position(|other| {
+                        other.draws_from.is_none()
+                            && homes.get(&*other.name) != Some(&home)
+                            && record(&other.name).is_some_and(|other| are_alike(of_own, other))
+                    })
+                {
+                    let own = own.name.clone();
+                    let other = named.get_mut(home).and_then(|(_, there)| there.get_mut(other));
+                    let Some(other) = other.map(|other| std::mem::replace(&mut other.name, own)) else { break };
+                    if let Some(own) = named.get_mut(at).and_then(|(_, own)| own.get_mut(nth)) {
+                        own.name = other;
+                    }
+                }
+            }
+        }
+        Some(named)
+    }
+
     /// Lets pods wait that would take the places of alike ones which are expected there and run yet, on nodes that go away. As many
     /// of their kind would run, but those nodes could not go: their pods would have no place.
     pub(crate) fn leave_places_of_next(&self, placed: &mut [Placed<'_>], leaving: Option<&Leaving<'_>>) {

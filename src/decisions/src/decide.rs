@@ -124,6 +124,10 @@ impl Answer<'_> {
         let mut on_nodes: Vec<_> = self.allocation.on_existing().collect();
         on_nodes
             .sort_by_key(|(node, _)| self.cluster.nodes.get(*node).map(|node| self.cluster.symbols.text(node.name)));
+        let named = self.named_as_expected(&on_nodes);
+        if let Some(named) = &named {
+            on_nodes = named.iter().map(|(node, placements)| (*node, &placements[..])).collect();
+        }
         let victims = self.allocation.all_preempted().flat_map(|(_, pods)| pods).map(|pod| &**pod);
         let placed = on_nodes.iter().flat_map(|(node, placements)| placements.iter().map(move |own| (*node, own)));
         let coming = placed.filter_map(|(node, placement)| {

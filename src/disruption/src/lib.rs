@@ -102,6 +102,9 @@ pub struct Options {
     /// Nodes, by name, of other commands that have begun and are yet to be decided anew: their pods stay for now, and no
     /// others come. What one command launches is for its own pods alone.
     pub undecided: BTreeSet<String>,
+    /// Nodes, by name, of other commands that go at the same time: where pods find no place while theirs stay, it is asked whether all
+    /// would find one together, as spreads may want.
+    pub together: BTreeSet<String>,
     /// Whether the budgets of NodePools are not asked: those of a command let it begin, and what takes the place of its nodes has been
     /// launched.
     pub has_passed_budgets: bool,
@@ -139,6 +142,7 @@ impl Default for Options {
             only_empty: false,
             kept: BTreeMap::new(),
             undecided: BTreeSet::new(),
+            together: BTreeSet::new(),
             has_passed_budgets: false,
             asked: BTreeSet::new(),
         }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use berth_api::{ConsolidationPolicy, NodePool, labels};
 use berth_decisions::{DecideError, Decider, Launch};
 use berth_model::Money;
-use berth_state::{Object, ObjectRef, Patch, State, Time};
+use berth_state::{Key, Object, ObjectRef, Patch, State, Time};
 use k8s_openapi::api::core::v1::Node;
 
 use crate::Options;
@@ -123,17 +123,31 @@ pub fn confirm(
     now: Time,
 ) -> Result<Result<Places, Vec<Reason>>, DecideError> {
     let scope = if method.is_drift() { Scope::All } else { Scope::Own };
-    again(state, (nodes, scope), method, options, now, |state, _, gone| {
+    again(state, (nodes, scope), method, options, now, |state, (_, survey), gone| {
         if method == Method::Emptiness {
             return Ok(Ok(Vec::new()));
         }
-        let Some(mut played) = play((state, decider), gone, &[], &options.decisions, now)? else {
+        let mut played = play((&mut *state, &mut *decider), gone, &[], &options.decisions, now)?;
+        let others = options.together.iter().filter_map(|name| survey.of_name(name));
+        let all: Vec<&Candidate> = gone.iter().copied().chain(others).collect();
+        if played.is_none() && all.len() > gone.len() {
+            played = play((&mut *state, decider), &all, &[], &options.decisions, now)?;
+        }
+        let Some(mut played) = played else {
             let count = gone.iter().map(|candidate| candidate.n_evictions).sum();
             let text = "not all pods would find a place on nodes that are up";
             return Ok(Err(vec![Reason::of_pods(text, count)]));
         };
-        let places = played.take_places();
+        let mut places = played.take_places();
         played.undo(state);
+        if all.len() > gone.len() {
+            let own = gone.iter().flat_map(|candidate| {
+                let pods = state.pods_on(&candidate.node.key.name).map(|pod| pod.reference().key);
+                pods.chain(candidate.held.iter().map(|room| room.key.clone()))
+            });
+            let own: BTreeSet<Key> = own.collect();
+            places.retain(|(moved, _)| own.contains(moved));
+        }
         Ok(Ok(places))
     })
 }
@@ -173,7 +187,8 @@ fn again<T>(
         let survey = match scope {
             Scope::All => Survey::of(state, &prices, options, now),
             Scope::Own => {
-                let names = nodes.iter().map(|node| &*node.key.name).collect();
+                let names = nodes.iter().map(|node| &*node.key.name);
+                let names = names.chain(options.together.iter().map(String::as_str)).collect();
                 Survey::of_nodes(state, &names, &prices, options, now)
             }
         };

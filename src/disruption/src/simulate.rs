@@ -85,8 +85,8 @@ fn nodes_come_to(decision: &Decision) -> BTreeSet<Box<str>> {
 }
 
 /// Those whom a decision leaves without a place.
-fn refused(decision: &Decision) -> BTreeSet<Key> {
-    decision.refusals.iter().flat_map(|refusal| &refusal.objects).map(|object| object.key.clone()).collect()
+fn refused(decision: &Decision) -> impl Iterator<Item = &Key> {
+    decision.refusals.iter().flat_map(|refusal| &refusal.objects).map(|object| &object.key)
 }
 
 impl Baseline {
@@ -114,7 +114,7 @@ impl Baseline {
         Baseline {
             price: price_of(decision, prices),
             n_evictions: decision.evictions.len(),
-            refused: Arc::new(refused(decision)),
+            refused: Arc::new(refused(decision).cloned().collect()),
             n_launches: decision.launches.len(),
             come_to: Arc::new(nodes_come_to(decision)),
         }
@@ -207,9 +207,9 @@ pub(crate) fn what_if(
         let reasons = without_place.into_iter();
         return Ok(Verdict::Fails(reasons.map(|(reason, count)| Reason::of_pods(reason, count)).collect()));
     }
-    let refused = refused(&decision);
-    if refused.len() > baseline.refused.len() {
-        let count = refused.len() - baseline.refused.len();
+    let n_refused = refused(&decision).count();
+    if n_refused > baseline.refused.len() {
+        let count = n_refused - baseline.refused.len();
         return Ok(Verdict::Fails(vec![Reason::of_pods("other pods would find no place", count)]));
     }
     if decision.evictions.len() > baseline.n_evictions {
@@ -223,9 +223,9 @@ pub(crate) fn what_if(
     let n_more = decision.launches.len().saturating_sub(baseline.n_launches);
     // Who comes to one of these nodes has no need that others find a place for it.
     let is_come_to = gone.iter().any(|candidate| baseline.come_to.contains(&*candidate.node.key.name));
-    let n_placed = if is_come_to { 0 } else { baseline.refused.len() - refused.len() };
+    let n_placed = if is_come_to { 0 } else { baseline.refused.len() - n_refused };
     // Where another has lost its place for it, nothing is gained.
-    let for_placed = if n_placed > 0 && refused.is_subset(&baseline.refused) {
+    let for_placed = if n_placed > 0 && refused(&decision).all(|key| baseline.refused.contains(key)) {
         baseline.for_placed(&decision, prices)
     } else {
         ForPlaced::default()

@@ -232,8 +232,11 @@ impl Survey {
 
     /// What is known of a node; `None` where no NodePool has it.
     pub(crate) fn of_node(&self, node: &ObjectRef) -> Option<&Candidate> {
-        let known = self.candidates.get(self.place_of(&node.key.name).ok()?)?;
-        (known.node == *node).then_some(known)
+        self.of_name(&node.key.name).filter(|known| known.node == *node)
+    }
+
+    pub(crate) fn of_name(&self, node: &str) -> Option<&Candidate> {
+        self.candidates.get(self.place_of(node).ok()?)
     }
 
     /// Whether a node that is paid for could move to the slot that this one would free, and saves by that more than both disrupt.

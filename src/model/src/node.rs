@@ -113,6 +113,17 @@ pub struct NodePool {
     pub refusal: Option<String>,
 }
 
+impl NodePool {
+    /// Whether its limits hold so many nodes more, which have so much. What they have nothing of counts in no limit.
+    pub fn has_room_for(&self, count: u32, more: &Resources) -> bool {
+        self.node_limit.is_none_or(|limit| self.nodes.saturating_add(count) <= limit)
+            && self.limits.iter().all(|(resource, limit)| {
+                let more = more.get(*resource);
+                more <= 0 || self.used.get(*resource).saturating_add(more) <= *limit
+            })
+    }
+}
+
 /// The pod template of a DaemonSet: overhead of every node that it would run on.
 #[derive(Clone, Debug)]
 pub struct Daemon {

@@ -17,10 +17,5 @@ pub(crate) fn largest(cluster: &Cluster, table: &ColumnTable) -> Resources {
 /// Whether a pool's limits hold one more node of a column beside the nodes that exist.
 pub(crate) fn is_within_limits(cluster: &Cluster, (pool, table): (&NodePool, &ColumnTable), at: ColumnId) -> bool {
     let known = cluster.instance_types.get(table.column(at).instance_type as usize);
-    let Some(capacity) = known.map(|known| &known.resources) else { return false };
-    pool.node_limit.is_none_or(|limit| pool.nodes < limit)
-        && pool.limits.iter().all(|(resource, limit)| {
-            let each = capacity.get(*resource);
-            each <= 0 || pool.used.get(*resource).saturating_add(each) <= *limit
-        })
+    known.is_some_and(|known| pool.has_room_for(1, &known.resources))
 }

@@ -231,8 +231,7 @@ fn stateful(object: &Value, causes: &mut Vec<Cause>) {
     }
     match text_at(object, &["spec", "updateStrategy", "type"]) {
         "RollingUpdate" => {
-            let rolling = ["spec", "updateStrategy", "rollingUpdate"];
-            not_negative(object, &[&rolling[..], &["partition"]].concat(), causes);
+            not_negative(object, &["spec", "updateStrategy", "rollingUpdate", "partition"], causes);
         }
         "OnDelete" => {
             if let Some(value) = at(object, &["spec", "updateStrategy", "rollingUpdate"]) {

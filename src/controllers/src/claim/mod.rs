@@ -45,7 +45,7 @@ pub(crate) use launch::{TOKEN_ANNOTATION, admit_reserved};
 pub(crate) use memory::{Launch, Memory, Verdict};
 pub(crate) use repair::fault;
 pub(crate) use target::{Offers, planned_offering};
-pub(crate) use terminate::{cordon, ended_instance, is_disruption};
+pub(crate) use terminate::{cordon, ended_instance, is_disrupted, is_disruption};
 
 /// A NodeClaim and what was observed around it.
 #[derive(Debug)]

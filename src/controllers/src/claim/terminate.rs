@@ -174,6 +174,12 @@ pub(crate) fn is_disruption(taint: &Taint) -> bool {
     taint.key == labels::DISRUPTED_TAINT && taint.effect == "NoSchedule"
 }
 
+/// Whether a node has that taint: pods are not compared with it.
+pub(crate) fn is_disrupted(node: &Node) -> bool {
+    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default();
+    taints.iter().any(is_disruption)
+}
+
 /// The volumes that must be detached: those of pods that stay until the end are not waited for.
 fn n_attached(facts: &Facts<'_>) -> usize {
     let staying = facts.pods.iter().filter(|pod| pod.is_active() && !is_waited_for(pod, facts.now));

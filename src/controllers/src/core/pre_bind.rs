@@ -20,9 +20,10 @@ use berth_state::{Event, Kind as Of, ObjectRef, Outcome as Settled, Patch};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim};
 
-use super::schedule::{is_disrupted, pod_name};
+use super::schedule::pod_name;
 use super::volumes::{SELECTED_NODE, VolumesOn};
 use super::{Core, Job};
+use crate::claim::is_disrupted;
 use crate::clock::after;
 use crate::view::PodName;
 pub(super) use waiting::PreBinding;

@@ -14,6 +14,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use rustc_hash::FxHasher;
 
 use super::ceilings::Spend;
+use super::disruption::MayStay;
 use super::recall::backoff_message;
 use super::relabel::admits_slots;
 use super::schedule::why_unschedulable;
@@ -84,8 +85,9 @@ impl Core {
         self.note_provided(decision, now);
         let mut n_put_off = 0;
         let mut spend = if decision.launches.is_empty() { Spend::new() } else { self.spend_for_ceilings() };
+        let may_stay = if decision.launches.is_empty() { MayStay::new() } else { self.may_stay(now) };
         for launch in &decision.launches {
-            if !self.launch(launch, &mut spend, now) {
+            if !self.launch(launch, (&mut spend, &may_stay), now) {
                 n_put_off += 1;
             }
         }
@@ -113,7 +115,7 @@ impl Core {
     }
 
     /// Creates the NodeClaim of a planned node; false where that must wait.
-    fn launch(&mut self, launch: &Launch, spend: &mut Spend, now: Timestamp) -> bool {
+    fn launch(&mut self, launch: &Launch, (spend, may_stay): (&mut Spend, &MayStay), now: Timestamp) -> bool {
         // Owners that another scheduler has not tried yet may be planned with their Reservation: they are expected to draw from it,
         // and nothing is launched for them.
         let pods = launch.pods.iter().filter(|pod| !self.is_left_to_another(pod));
@@ -121,7 +123,7 @@ impl Core {
         if waiting.iter().all(|object| self.is_provided_for(object, now)) {
             return false;
         }
-        let created = match self.over_limits_if_nodes_stay(launch, now) {
+        let created = match self.over_limits_if_they_stay(launch, may_stay, now) {
             None => self.create_claim(launch, spend, now),
             Some(why) => Err(why),
         };

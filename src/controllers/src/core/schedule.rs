@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use berth_api::labels;
 use berth_decisions::{Binding, Decision, Nomination, Refusal};
 use berth_scheduling::reasons::{NO_NODES, NO_TYPE, is_about_launches, of_pool, said_by_pool};
 use berth_scheduling::reservation::counts_reservations;
@@ -226,7 +225,13 @@ impl Core {
         }
         let n_nodes = self.n_nodes();
         let n_going = self.view.nodes.values().filter(|node| self.is_going(node)).count();
-        let n_disrupted = self.view.nodes.values().filter(|node| is_disrupted(node) && !self.is_going(node)).count();
+        let n_disrupted = self
+            .view
+            .tainted
+            .iter()
+            .filter_map(|name| self.view.nodes.get(name))
+            .filter(|node| !self.is_going(node))
+            .count();
         for refusal in refusals {
             let reasons = self.blaming_classes(&refusal.reasons);
             let reasons = if self.tolerates_disruption(refusal) {
@@ -350,12 +355,6 @@ impl Core {
 const BEING_REMOVED: &str = "node(s) are being removed";
 /// What nodes say that a command is about to remove, as kube-scheduler does.
 const DISRUPTED: &str = "node(s) had untolerated taint {karpenter.sh/disrupted: }";
-
-/// Whether a command has tainted a node: pods are not compared with it.
-pub(super) fn is_disrupted(node: &Node) -> bool {
-    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default();
-    taints.iter().any(|taint| taint.key == labels::DISRUPTED_TAINT && taint.effect == "NoSchedule")
-}
 
 /// Reasons with those nodes that pods are not compared with: `kubectl` still shows them.
 fn counting_all<const N: usize>(mut reasons: Vec<(String, u32)>, others: [(&str, usize); N]) -> Vec<(String, u32)> {

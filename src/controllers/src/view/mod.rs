@@ -15,7 +15,7 @@ use k8s_openapi::api::core::v1::{Node, PersistentVolume};
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use crate::claim::is_ready;
+use crate::claim::{is_disrupted, is_ready};
 use crate::guarded::Unreadable;
 use crate::kind::{Kind, NamedObject};
 use crate::observed::{Object, Observed, WATCHED};
@@ -57,6 +57,8 @@ pub(crate) struct View {
     rooms_by_node: BTreeMap<String, BTreeSet<PodName>>,
     /// Nodes that are not ready.
     pub(crate) not_ready: BTreeSet<String>,
+    /// Nodes with the taint of a disruption.
+    pub(crate) tainted: BTreeSet<String>,
 }
 
 /// What a change concerns.
@@ -176,12 +178,17 @@ impl View {
             Object::PersistentVolume(volume) => concerned.extend(claim_of(&volume).map(Concerns::VolumeClaim)),
             Object::Node(node) => {
                 let now = provider_id(&node).cloned();
-                let is_ready = is_ready(&node);
+                let (is_ready, is_tainted) = (is_ready(&node), is_disrupted(&node));
                 if let Put::Taken(before) = self.nodes.put(name.clone(), &uid, version, node) {
                     if is_ready {
                         self.not_ready.remove(&name);
                     } else {
                         self.not_ready.insert(name.clone());
+                    }
+                    if is_tainted {
+                        self.tainted.insert(name.clone());
+                    } else {
+                        self.tainted.remove(&name);
                     }
                     if !self.n_moving.contains_key(&name) {
                         self.idle_nodes.insert(name.clone());
@@ -302,6 +309,7 @@ impl View {
             Kind::Node => {
                 if let Some(node) = self.nodes.take(&name, uid) {
                     self.not_ready.remove(&name);
+                    self.tainted.remove(&name);
                     self.idle_nodes.remove(&name);
                     let id = provider_id(&node);
                     move_index(&mut self.nodes_by_provider_id, id, None, &name);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use berth_model::{Requirements, Sym, Symbols, Volumes};
 use rustc_hash::FxHashMap;
 
-use super::records::{ClaimTemplate, VolumeRecord};
+use super::records::{ClaimTemplate, ClassRecord, VolumeRecord};
 use super::{Asking, Storage};
 
 pub(crate) const NO_VOLUME_TO_BIND: &str = "node(s) didn't find available persistent volumes to bind";
@@ -298,16 +298,17 @@ impl Storage {
         self.wants_of(&[wants], symbols).pop()
     }
 
-    /// Claims that have no volume as far as they are known, by namespace and name.
+    /// Claims that have no volume as far as they are known, by namespace and name; none where no class is for volumes that are there.
     pub(crate) fn unbound(&self) -> impl Iterator<Item = (Sym, Sym)> {
-        self.unbound.iter().copied()
+        let is_of_use = self.classes.values().any(ClassRecord::binds_what_is_there);
+        is_of_use.then(|| self.unbound.iter().copied()).into_iter().flatten()
     }
 
     // A claim that has no volume, and that nobody makes one for.
     fn wanting(&self, id: (Sym, Sym), symbols: &Symbols) -> Option<Wanting<'_>> {
         let asks = &self.claims.get(&id).filter(|claim| claim.asks.volume.is_none())?.asks;
         let class = self.class_of(asks, symbols)?;
-        self.classes.get(&class).filter(|class| class.waits_for_consumer && !class.makes_volumes)?;
+        self.classes.get(&class).filter(|class| class.binds_what_is_there())?;
         Some(Wanting { id, class, asks })
     }
 

@@ -84,6 +84,15 @@ pub(crate) struct ClassRecord {
     pub(super) default_since: Option<i64>,
 }
 
+// === impl ClassRecord ===
+
+impl ClassRecord {
+    /// Whether its claims are bound to volumes that are there, where their pods come to.
+    pub(super) fn binds_what_is_there(&self) -> bool {
+        self.waits_for_consumer && !self.makes_volumes
+    }
+}
+
 // === impl ClaimTemplate ===
 
 impl ClaimTemplate {

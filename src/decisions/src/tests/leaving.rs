@@ -551,3 +551,31 @@ fn a_pod_leaves_the_place_of_an_alike_one_that_runs_yet() {
         assert_eq!(whole.bindings.len(), 1, "{cpu} CPUs");
     }
 }
+
+/// The regression: pods that are alike were named in the order of the input, so that the place of one that runs yet was held for two,
+/// and the other one's for nobody.
+#[test]
+fn pods_that_are_alike_each_come_where_they_are_expected() {
+    let of_set = |name: &str| {
+        mk_pod(
+            name,
+            "1",
+            json!({"metadata": {"ownerReferences": [
+            {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "web", "controller": true}]}}),
+        )
+    };
+    let nodes = ["n1", "n2", "n3"].map(|name| mk_node(name, "1", &json!({})));
+    let mut state = state_of(&[&nodes[..], &["a", "b", "c"].map(of_set)].concat());
+    let at = |node: &str, pod: &str| (node.into(), Arc::new(BTreeSet::from([format!("default/{pod}").into()])));
+    let expected = ExpectedNodes::from([at("n1", "c"), at("n2", "a")]);
+    let options = Options { expected, ..full() };
+    let whole = decide(&mut state, &options, NOW).unwrap();
+    let mut decider = Decider::new();
+    let kept = decider.decide(&mut state, &options, NOW).unwrap();
+    decider.refresh(&mut state, NOW);
+    let at_once = decider.decide_at_once(&mut state, &options, &BTreeSet::new(), NOW).unwrap().decision;
+    for decision in [whole, kept, at_once] {
+        let bound = decision.bindings.iter().map(|own| (&*own.object.key.name, &*own.node.key.name));
+        assert_eq!(bound.collect::<std::collections::BTreeMap<_, _>>(), [("a", "n2"), ("b", "n3"), ("c", "n1")].into());
+    }
+}

@@ -14,6 +14,11 @@ fn replica(name: &str, node: &str, minute: usize, spec: &Value) -> Object {
     pod(name, node, "1500m", &more)
 }
 
+/// A pod of no workload that others are of.
+fn waiting(name: &str, cpu: &str) -> Object {
+    pod(name, "", cpu, &json!({"spec": {"nodeName": null}, "status": {"phase": "Pending"}}))
+}
+
 fn limited() -> Object {
     limited_to(&json!({"cpu": "2"}))
 }
@@ -135,13 +140,8 @@ fn a_node_goes_only_where_its_pods_come_to_the_room_and_not_others(#[case] app: 
 
 #[test]
 fn the_bound_knows_the_room_on_what_is_launched_for_who_waits() {
-    let waits = json!({"spec": {"nodeName": null}, "status": {"phase": "Pending"}});
-    let objects = [
-        free_pool(ON_DEMAND),
-        node("a", "small", "on-demand"),
-        pod("p", "a", "500m", &json!({})),
-        pod("w", "", "3", &waits),
-    ];
+    let objects =
+        [free_pool(ON_DEMAND), node("a", "small", "on-demand"), pod("p", "a", "500m", &json!({})), waiting("w", "3")];
     let options = Options { bound: true, ..Options::default() };
     let found = disrupted(&objects, &[], &options);
     assert_eq!(lines(&found), ["0 SingleNodeConsolidation a >  $0.2000"]);
@@ -156,9 +156,8 @@ fn the_bound_knows_the_room_on_what_is_launched_for_who_waits() {
 #[case::of_resources(json!({"cpu": "4"}))]
 #[case::of_nodes(json!({"nodes": "1"}))]
 fn an_empty_node_makes_way_for_who_waits_for_the_limit_that_it_fills(#[case] limits: Value) {
-    let waits = json!({"spec": {"nodeName": null}, "status": {"phase": "Pending"}});
     // It is too large for the node. What is launched for it costs more.
-    let objects = [limited_to(&limits), node("a", "small", "on-demand"), pod("w", "", "3", &waits)];
+    let objects = [limited_to(&limits), node("a", "small", "on-demand"), waiting("w", "3")];
     let disruption = disrupted(&objects, &[], &Options::default());
     assert_eq!(lines(&disruption), ["0 Emptiness a >  $0.2000"], "{disruption:#?}");
     let pending = [disruption.pending_hourly_cost, disruption.settled_pending_hourly_cost].map(|cost| cost.to_string());
@@ -172,14 +171,13 @@ fn an_empty_node_makes_way_for_who_waits_for_the_limit_that_it_fills(#[case] lim
 /// Of two empty nodes one has room for a pod that waits, and another pod waits for the limit that they fill.
 #[test]
 fn an_empty_node_stays_that_who_waits_is_to_come_to() {
-    let waits = json!({"spec": {"nodeName": null}, "status": {"phase": "Pending"}});
     let objects = [
         limited_to(&json!({"cpu": "6"})),
         node("a", "small", "on-demand"),
         node("b", "medium", "on-demand"),
-        pod("small", "", "1500m", &waits),
-        pod("large", "", "3", &waits),
-        pod("larger", "", "3", &waits),
+        waiting("small", "1500m"),
+        waiting("large", "3"),
+        waiting("larger", "3"),
     ];
     let disruption = disrupted(&objects, &[], &Options::default());
     assert_eq!(lines(&disruption), Vec::<String>::new(), "{disruption:#?}");
@@ -189,12 +187,11 @@ fn an_empty_node_stays_that_who_waits_is_to_come_to() {
 /// The regression: the empty node went, as together with its limit there is room for both, though one of them was to come to it.
 #[test]
 fn an_empty_node_that_who_waits_comes_to_stays_though_another_would_get_a_place() {
-    let waits = json!({"spec": {"nodeName": null}, "status": {"phase": "Pending"}});
     let objects = [
         limited_to(&json!({"cpu": "4"})),
         node("a", "small", "on-demand"),
-        pod("comes", "", "500m", &waits),
-        pod("stays", "", "2500m", &waits),
+        waiting("comes", "500m"),
+        waiting("stays", "2500m"),
     ];
     let disruption = disrupted(&objects, &[], &Options::default());
     assert_eq!(lines(&disruption), Vec::<String>::new(), "{disruption:#?}");
@@ -210,14 +207,13 @@ fn a_node_that_consolidation_would_take_goes_though_others_wait_for_the_limit(
     #[case] beside: &str,
     #[case] expected: &[&str],
 ) {
-    let waits = json!({"spec": {"nodeName": null}, "status": {"phase": "Pending"}});
     let objects = [
         limited_to(&json!({"cpu": "8"})),
         node("a", "medium", "on-demand"),
         pod("p", "a", "1", &json!({})),
         node("b", "medium", "on-demand"),
         pod("q", "b", beside, &json!({"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": "true"}}})),
-        pod("w", "", "3500m", &waits),
+        waiting("w", "3500m"),
     ];
     let disruption = disrupted(&objects, &[], &Options::default());
     assert_eq!(lines(&disruption), expected, "{disruption:#?}");

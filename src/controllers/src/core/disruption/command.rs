@@ -2,6 +2,7 @@
 //! launched; when these are up and every pod would find its place, the NodeClaims are deleted, and each node drains. Until
 //! then every step can be taken back, and is where something does not hold any more.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -114,8 +115,15 @@ impl Core {
         self.renewed(id, command, renewed, now);
     }
 
+    /// The nodes but those of a command that may go or stay yet, by name.
+    fn undecided_but(&self, id: u64) -> BTreeSet<String> {
+        let own = self.disrupting.commands.get(&id).map(|command| &command.nodes[..]).unwrap_or_default();
+        let names = self.nodes_that_may_stay().filter_map(|node| node.metadata.name.clone());
+        names.filter(|name| own.iter().all(|going| *going.node.key.name != **name)).collect()
+    }
+
     pub(in crate::core) fn options_to_renew(&mut self, id: u64, now: Timestamp) -> berth_disruption::Options {
-        let undecided = self.disrupting.undecided_but(id);
+        let undecided = self.undecided_but(id);
         let Some((nodes, method, _)) = self.disrupting.step_of(id) else {
             return berth_disruption::Options { undecided, ..self.disruption_options(now) };
         };
@@ -222,10 +230,32 @@ impl Core {
 
     /// Its own nodes alone are asked about, whatever keeps nodes from being chosen.
     pub(in crate::core) fn options_to_confirm(&mut self, id: u64, now: Timestamp) -> berth_disruption::Options {
-        let undecided = self.disrupting.undecided_but(id);
+        let undecided = self.undecided_but(id);
         // One whose replacements are paid for goes on: its nodes count in the budgets for as long as they are there.
         let has_passed_budgets = self.disrupting.commands.get(&id).is_some_and(|known| !known.replacements.is_empty());
-        berth_disruption::Options { undecided, has_passed_budgets, ..self.options_for_all(now) }
+        let together = self.goes_with(id);
+        berth_disruption::Options { undecided, together, has_passed_budgets, ..self.options_for_all(now) }
+    }
+
+    /// The nodes, by name, of other commands that go at the same time, or wait for nothing else: those with pods of the same
+    /// controllers.
+    fn goes_with(&self, id: u64) -> BTreeSet<String> {
+        let owners = |command: &Command| -> BTreeSet<String> {
+            let pods = command.nodes.iter().flat_map(|going| self.view.pods_on(&going.node.key.name));
+            let owners = pods.filter(|pod| !pod.is_of_daemon_set).map(|pod| self.owner_of(&pod.name));
+            owners.filter(|owner| !owner.is_empty()).collect()
+        };
+        let Some(own) = self.disrupting.commands.get(&id).map(owners) else { return BTreeSet::new() };
+        let is_up = |claim: &String| self.view.claims.get(claim).is_some_and(|claim| Self::initialized(claim));
+        let others = self.disrupting.commands.iter().filter(|(other, command)| {
+            let goes = match command.phase {
+                Phase::Leaving => true,
+                Phase::Waiting(..) => command.replacements.iter().all(is_up),
+                Phase::Tainting | Phase::Settling(_) => false,
+            };
+            **other != id && goes && !own.is_disjoint(&owners(command))
+        });
+        others.flat_map(|(_, command)| &command.nodes).map(|going| going.node.key.name.to_string()).collect()
     }
 
     /// Whether the nodes of a command may go was found out elsewhere, after so many changes; where that does not hold any more, it

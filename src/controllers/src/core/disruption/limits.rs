@@ -1,53 +1,67 @@
-//! Limits of NodePools while it is not decided yet which of their nodes go.
+//! Limits of NodePools while nodes have the taint of a disruption that may stay.
 //!
-//! A node that is to go counts no more as soon as it has its taint, and what takes its place counts. Between the two others would
-//! have the room that it leaves: it would find nothing to be replaced by, and its NodePool would be beyond its limits for good.
+//! A node with the taint counts no more, and what takes its place does. Until that is launched others would have the room that it
+//! leaves: then it would find nothing to be replaced by, and its NodePool would be beyond its limits for good.
 
+use std::collections::BTreeMap;
+
+use berth_api::labels;
 use berth_decisions::Launch;
-use berth_model::{NodePool, Resources};
+use berth_model::{Cluster, Resources};
 use jiff::Timestamp;
 
-use super::taint::disruption_taint;
 use crate::core::Core;
 use crate::view::pool_of;
 
+/// By NodePool: how many of its nodes may stay that count no more, and what they have.
+pub(in crate::core) type MayStay = BTreeMap<String, (u32, Resources)>;
+
 impl Core {
-    /// Why a node may not be launched for pods that wait, with the nodes counted that may go or stay; `None` where it may.
-    pub(in crate::core) fn over_limits_if_nodes_stay(&mut self, launch: &Launch, now: Timestamp) -> Option<String> {
-        let pool_name = &*launch.node_pool.key.name;
-        let types: Vec<String> = self
-            .disrupting
-            .undecided()
-            .filter_map(|name| self.view.nodes.get(name))
-            .filter(|node| disruption_taint(node).is_some() && pool_of(&node.metadata) == Some(pool_name))
-            .map(|node| {
-                let labels = node.metadata.labels.as_ref();
-                labels.and_then(|labels| labels.get(berth_api::labels::INSTANCE_TYPE)).cloned().unwrap_or_default()
-            })
-            .collect();
-        if types.is_empty() {
-            return None;
+    /// What may stay of each NodePool.
+    pub(in crate::core) fn may_stay(&mut self, now: Timestamp) -> MayStay {
+        let label = |node: &k8s_openapi::api::core::v1::Node| {
+            node.metadata.labels.as_ref()?.get(labels::INSTANCE_TYPE).cloned()
+        };
+        let nodes = self.uncounted_nodes();
+        let nodes =
+            nodes.filter_map(|node| Some((pool_of(&node.metadata)?.to_owned(), label(node).unwrap_or_default())));
+        let nodes: Vec<(String, String)> = nodes.collect();
+        let mut may_stay = MayStay::new();
+        if nodes.is_empty() {
+            return may_stay;
         }
         let cluster = self.state.cluster(now);
-        let pool = cluster.node_pools.iter().find(|pool| cluster.symbols.text(pool.name) == pool_name)?;
-        let mut more = Resources::new();
-        for name in types.iter().chain([&launch.offering.instance_type]) {
-            let known = cluster.instance_types.iter().find(|known| cluster.symbols.text(known.name) == name);
-            if let Some(known) = known {
-                more.add(&known.resources);
-            }
+        for (pool, instance_type) in nodes {
+            let (count, has) = may_stay.entry(pool).or_default();
+            *count += 1;
+            add_type(has, cluster, &instance_type);
         }
-        let count = u32::try_from(types.len()).unwrap_or(u32::MAX).saturating_add(1);
-        exceeds(pool, count, &more).then(|| {
-            "its limits would be exceeded if nodes stay of which it is being decided whether they go".to_owned()
+        may_stay
+    }
+
+    /// Why a node may not be launched for pods that wait, as long as these may stay; `None` where it may.
+    pub(in crate::core) fn over_limits_if_they_stay(
+        &mut self,
+        launch: &Launch,
+        may_stay: &MayStay,
+        now: Timestamp,
+    ) -> Option<String> {
+        let name = &*launch.node_pool.key.name;
+        let (count, mut more) = may_stay.get(name).cloned()?;
+        let cluster = self.state.cluster(now);
+        let pool = cluster.node_pools.iter().find(|pool| cluster.symbols.text(pool.name) == name)?;
+        add_type(&mut more, cluster, &launch.offering.instance_type);
+        let nodes = if count == 1 { "node" } else { "nodes" };
+        (!pool.has_room_for(count + 1, &more)).then(|| {
+            format!("its limits would be exceeded with {count} {nodes} of which it is not decided yet whether they go")
         })
     }
 }
 
-/// Whether a NodePool's limits do not hold so many nodes more, which have so much.
-fn exceeds(pool: &NodePool, count: u32, more: &Resources) -> bool {
-    pool.node_limit.is_some_and(|limit| pool.nodes.saturating_add(count) > limit)
-        || pool.limits.iter().any(|(resource, limit)| {
-            more.get(*resource) > 0 && pool.used.get(*resource).saturating_add(more.get(*resource)) > *limit
-        })
+/// Adds what a node of a type has.
+fn add_type(to: &mut Resources, cluster: &Cluster, instance_type: &str) {
+    let known = cluster.instance_types.iter().find(|known| cluster.symbols.text(known.name) == instance_type);
+    if let Some(known) = known {
+        to.add(&known.resources);
+    }
 }

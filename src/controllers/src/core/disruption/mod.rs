@@ -20,6 +20,7 @@ use std::time::Duration;
 
 pub(crate) use begin::Begun;
 use inherited::Inherited;
+pub(super) use limits::MayStay;
 pub(crate) use look::{Found, Look};
 pub(crate) use measure::LooksFor;
 pub(super) use measure::{REASONS, disrupted};
@@ -34,7 +35,7 @@ use k8s_openapi::api::core::v1::Node;
 
 use super::measure::Cause;
 use super::{Core, Job};
-use crate::claim::{conditions, is_ready};
+use crate::claim::{conditions, is_disrupted, is_ready};
 use crate::clock::{after, elapsed};
 use crate::kind::Kind;
 use crate::notice::Notice;
@@ -192,21 +193,9 @@ impl Disrupting {
         !self.commands.values().any(Command::is_undecided)
     }
 
-    /// The nodes of commands that are to be decided anew yet: they may stay after all.
-    fn undecided(&self) -> impl Iterator<Item = &str> {
-        let undecided = self.commands.values().filter(|command| command.is_undecided());
-        undecided.flat_map(|command| &command.nodes).map(|going| &*going.node.key.name)
-    }
-
     /// Whether a command that began before this one is to be decided anew first: this one may count on what it leaves.
     fn comes_after_another(&self, id: u64) -> bool {
         self.commands.range(..id).any(|(_, command)| command.is_undecided())
-    }
-
-    /// The nodes of other commands that are to be decided anew yet, by name.
-    fn undecided_but(&self, id: u64) -> BTreeSet<String> {
-        let others = self.commands.iter().filter(|(other, command)| **other != id && command.is_undecided());
-        others.flat_map(|(_, command)| &command.nodes).map(|going| going.node.key.name.to_string()).collect()
     }
 
     /// Whether a look waits for a copy of the state.
@@ -317,7 +306,7 @@ impl Core {
         self.view.idle_nodes().any(|node| {
             crate::view::pool_of(&node.metadata).is_some()
                 && node.metadata.deletion_timestamp.is_none()
-                && taint::disruption_taint(node).is_none()
+                && !is_disrupted(node)
         })
     }
 
@@ -472,6 +461,7 @@ impl Core {
             only_empty: false,
             kept: BTreeMap::new(),
             undecided: BTreeSet::new(),
+            together: BTreeSet::new(),
             has_passed_budgets: false,
             asked: BTreeSet::new(),
         }
@@ -565,7 +555,7 @@ impl Core {
         let mut claims = self.view.claims_of_node(node);
         // A taint that an earlier process left is about to be taken off.
         node.metadata.deletion_timestamp.is_none()
-            && taint::disruption_taint(node).is_some()
+            && is_disrupted(node)
             && claims.next().is_some_and(|claim| claim.metadata.deletion_timestamp.is_none())
     }
 
