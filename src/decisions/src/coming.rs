@@ -1,6 +1,7 @@
 //! Who comes to nodes that are up, and when: at once, or once others have gone or come.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use berth_scheduling::Placement;
 use berth_state::{Kind, ObjectRef};
@@ -42,56 +43,48 @@ pub(crate) enum Comes {
 }
 
 impl Answer<'_> {
-    /// The same placements where pods that are alike have changed names, so that each comes where it is expected; `None` where each does.
+    /// The same placements, in which alike pods have changed names so that each comes where it is expected; `None` where all do already.
     pub(crate) fn named_as_expected(&self, on_nodes: &[(usize, &[Placement])]) -> Option<Vec<(usize, Vec<Placement>)>> {
         if self.options.expected.is_empty() {
             return None;
         }
-        let name_of =
-            |node: &usize| self.cluster.nodes.get(*node).map_or("", |node| self.cluster.symbols.text(node.name));
-        let expected: Vec<Option<&BTreeSet<Box<str>>>> =
-            on_nodes.iter().map(|(node, _)| Some(&**self.options.expected.get(name_of(node))?)).collect();
-        // By name: the position of the node, of those with placements.
-        let mut homes: BTreeMap<&str, usize> = BTreeMap::new();
-        for (at, names) in expected.iter().enumerate() {
-            homes.extend(names.iter().flat_map(|names| names.iter()).map(|name| (&**name, at)));
-        }
-        let is_elsewhere = |(at, own): (usize, &Placement)| homes.get(&*own.name).is_some_and(|home| *home != at);
-        let mut all = on_nodes.iter().enumerate().flat_map(|(at, (_, own))| own.iter().map(move |own| (at, own)));
-        if !all.any(is_elsewhere) {
-            return None;
+        let placed: Vec<&Placement> = on_nodes.iter().flat_map(|(_, placements)| *placements).collect();
+        let mut names: Vec<&str> = placed.iter().map(|own| &*own.name).collect();
+        // By pod: the places on the node where it is expected.
+        let mut homes: BTreeMap<&str, Range<usize>> = BTreeMap::new();
+        let mut start = 0;
+        for (node, placements) in on_nodes {
+            let on_it = start..start + placements.len();
+            start = on_it.end;
+            let node = self.cluster.nodes.get(*node).map_or("", |node| self.cluster.symbols.text(node.name));
+            let expected = self.options.expected.get(node).into_iter().flat_map(|names| names.iter());
+            homes.extend(expected.map(|name| (&**name, on_it.clone())));
         }
         let record = |name: &str| name.split_once('/').and_then(|(namespace, name)| self.state.pod(namespace, name));
-        let mut named: Vec<(usize, Vec<Placement>)> =
-            on_nodes.iter().map(|(node, placements)| (*node, placements.to_vec())).collect();
-        for (at, (_, placements)) in on_nodes.iter().enumerate() {
-            for nth in 0..placements.len() {
-                // Who comes instead may be expected elsewhere, too.
-                while let Some(own) =
-                    named.get(at).and_then(|(_, own)| own.get(nth)).filter(|own| own.draws_from.is_none())
-                    && let Some(home) = homes.get(&*own.name).copied().filter(|home| *home != at)
-                    && let Some(of_own) = record(&own.name)
-                    && let Some((_, there)) = named.get(home)
-                    && let Some(other) = there.iter().position(|other| {
-                        other.draws_from.is_none()
-                            && homes.get(&*other.name) != Some(&home)
-                            && record(&other.name).is_some_and(|other| are_alike(of_own, other))
-                    })
-                {
-                    let own = own.name.clone();
-                    let other = named.get_mut(home).and_then(|(_, there)| there.get_mut(other));
-                    let Some(other) = other.map(|other| std::mem::replace(&mut other.name, own)) else { break };
-                    if let Some(own) = named.get_mut(at).and_then(|(_, own)| own.get_mut(nth)) {
-                        own.name = other;
-                    }
-                }
+        let is_free = |at: usize| placed.get(at).is_some_and(|own| own.draws_from.is_none());
+        let is_at_home = |at: usize, name: &str| homes.get(name).is_some_and(|home| home.contains(&at));
+        let mut has_changed = false;
+        for at in 0..names.len() {
+            // Who comes instead may be expected elsewhere, too.
+            while let Some(name) = names.get(at).copied().filter(|name| is_free(at) && !is_at_home(at, name))
+                && let Some(home) = homes.get(name)
+                && let Some(own) = record(name)
+                && let Some(other) = home.clone().find(|other| {
+                    let name = names.get(*other).filter(|name| is_free(*other) && !is_at_home(*other, name));
+                    name.and_then(|name| record(name)).is_some_and(|other| are_alike(own, other))
+                })
+            {
+                names.swap(at, other);
+                has_changed = true;
             }
         }
-        Some(named)
+        let mut names = names.into_iter().map(Box::from);
+        let mut rename = |own: &Placement| Placement { name: names.next().unwrap_or_default(), ..own.clone() };
+        has_changed.then(|| on_nodes.iter().map(|(node, own)| (*node, own.iter().map(&mut rename).collect())).collect())
     }
 
-    /// Lets pods wait that would take the places of alike ones which are expected there and run yet, on nodes that go away. As many
-    /// of their kind would run, but those nodes could not go: their pods would have no place.
+    /// Lets a pod wait where its place is kept for an alike one that runs yet, on a node that goes away. Otherwise that node could not go:
+    /// its pod would have no place.
     pub(crate) fn leave_places_of_next(&self, placed: &mut [Placed<'_>], leaving: Option<&Leaving<'_>>) {
         let on_nodes = leaving.map_or(&[][..], Leaving::on_nodes);
         if on_nodes.is_empty() || self.options.expected.is_empty() {

@@ -22,7 +22,7 @@ pub(crate) struct Replacement {
     pub(crate) n_more: usize,
     /// How many more have a place than without the removal, as where a limit has room for another node then.
     pub(crate) n_placed: usize,
-    /// Of what is launched more, the nodes for those alone.
+    /// The nodes among them that are launched for these pods alone.
     pub(crate) for_placed: ForPlaced,
     /// Pods that come to nodes that are there.
     pub(crate) moves: Vec<Nomination>,
@@ -68,7 +68,7 @@ pub(crate) struct Baseline {
     /// Those who have no place.
     refused: Arc<BTreeSet<Key>>,
     n_launches: usize,
-    /// The nodes that are there and that pods which wait come to.
+    /// Existing nodes to which waiting pods are bound or nominated.
     come_to: Arc<BTreeSet<Box<str>>>,
 }
 
@@ -77,7 +77,7 @@ fn price_of(decision: &Decision, prices: &Prices) -> Price {
     decision.launches.iter().map(|launch| prices.of_offering(&launch.offering)).sum()
 }
 
-/// The nodes that are there and that pods which wait come to, now or once others have given way.
+/// The nodes to which waiting pods are bound or nominated.
 fn nodes_come_to(decision: &Decision) -> BTreeSet<Box<str>> {
     let bound = decision.bindings.iter().map(|known| &known.node);
     let nominated = decision.nominations.iter().map(|known| &known.node);

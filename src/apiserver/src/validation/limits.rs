@@ -48,8 +48,8 @@ pub(super) fn at_most_100_percent(object: &Value, path: &[&str], causes: &mut Ve
     }
 }
 
-/// Whether a count or a percentage is more than nothing. What is neither is nothing.
-pub(super) fn is_some_of(object: &Value, path: &[&str]) -> bool {
+/// Whether a count or a percentage is not zero. Text that is neither counts as zero, as in Kubernetes.
+pub(super) fn is_not_zero(object: &Value, path: &[&str]) -> bool {
     match at(object, path) {
         Some(Value::String(text)) if is_percent(text) => percent_of(text) != Some(0),
         Some(Value::String(text)) => text.parse::<i64>().is_ok_and(|number| number != 0),

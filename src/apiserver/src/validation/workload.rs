@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::limits::{at_most_100_percent, int_or_percent, is_some_of};
+use super::limits::{at_most_100_percent, int_or_percent, is_not_zero};
 use super::{immutable, not_negative, pod, volumes};
 use crate::meta::{at, list_at, text_at};
 use crate::resource::Resource;
@@ -168,7 +168,7 @@ fn strategy(object: &Value, causes: &mut Vec<Cause>) {
             for path in [UNAVAILABLE, SURGE] {
                 int_or_percent(object, path, causes);
             }
-            if !is_some_of(object, UNAVAILABLE) && !is_some_of(object, SURGE) {
+            if !is_not_zero(object, UNAVAILABLE) && !is_not_zero(object, SURGE) {
                 let value = at(object, UNAVAILABLE).cloned().unwrap_or_default();
                 let why = "may not be 0 when `maxSurge` is 0";
                 causes.push(Cause::invalid(UNAVAILABLE.join("."), &value, why));
@@ -192,7 +192,7 @@ fn daemon_strategy(object: &Value, causes: &mut Vec<Cause>) {
             for path in [UNAVAILABLE, SURGE] {
                 int_or_percent(object, path, causes);
             }
-            match (is_some_of(object, UNAVAILABLE), is_some_of(object, SURGE)) {
+            match (is_not_zero(object, UNAVAILABLE), is_not_zero(object, SURGE)) {
                 (true, true) => {
                     let value = at(object, SURGE).cloned().unwrap_or_default();
                     let why = "may not be set when maxUnavailable is non-zero";

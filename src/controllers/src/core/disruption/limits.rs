@@ -1,7 +1,7 @@
 //! Limits of NodePools while nodes have the taint of a disruption that may stay.
 //!
-//! A node with the taint counts no more, and what takes its place does. Until that is launched others would have the room that it
-//! leaves: then it would find nothing to be replaced by, and its NodePool would be beyond its limits for good.
+//! A node with the taint is not counted, and its replacement is. Until that is launched, the node's share of the limits looks free. A
+//! node that is launched there for other pods would leave no room for the replacement, and the NodePool would stay beyond its limits.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use crate::core::Core;
 use crate::view::pool_of;
 
-/// By NodePool: how many of its nodes may stay that count no more, and what they have.
+/// By NodePool: how many of its nodes may stay that are not counted, and their capacity.
 pub(in crate::core) type MayStay = BTreeMap<String, (u32, Resources)>;
 
 impl Core {
