@@ -180,16 +180,8 @@ impl View {
                 let now = provider_id(&node).cloned();
                 let (is_ready, is_tainted) = (is_ready(&node), is_disrupted(&node));
                 if let Put::Taken(before) = self.nodes.put(name.clone(), &uid, version, node) {
-                    if is_ready {
-                        self.not_ready.remove(&name);
-                    } else {
-                        self.not_ready.insert(name.clone());
-                    }
-                    if is_tainted {
-                        self.tainted.insert(name.clone());
-                    } else {
-                        self.tainted.remove(&name);
-                    }
+                    keep_where(&mut self.not_ready, &name, !is_ready);
+                    keep_where(&mut self.tainted, &name, is_tainted);
                     if !self.n_moving.contains_key(&name) {
                         self.idle_nodes.insert(name.clone());
                     }
@@ -515,6 +507,15 @@ fn move_index<K: Ord + Clone, V: Ord + Clone>(
     }
     if let Some(to) = to {
         index.entry(to.clone()).or_default().insert(value.clone());
+    }
+}
+
+/// A set has a name, or does not any more.
+fn keep_where(names: &mut BTreeSet<String>, name: &str, is_in: bool) {
+    if is_in {
+        names.insert(name.to_owned());
+    } else {
+        names.remove(name);
     }
 }
 
