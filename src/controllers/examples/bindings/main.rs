@@ -42,7 +42,7 @@ fn main() -> Result<(), Failure> {
     let berth = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let beside = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let epoch = jiff::Timestamp::now();
-    beside.block_on(async {
+    let done: Result<(), Failure> = beside.block_on(async {
         let cluster = Cluster::start(epoch).await?;
         let bindings = Bindings::default();
         let thread = tokio::runtime::Handle::current();
@@ -55,7 +55,8 @@ fn main() -> Result<(), Failure> {
         let clock = Clock::starting_at(jiff::Timestamp::now());
         let (controllers, metrics) =
             Controllers::new(client, Arc::new(cluster.cloud.clone()), clock, options).with_metrics();
-        berth.spawn(controllers.run(std::future::pending()));
+        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        let running = berth.spawn(controllers.run(async move { drop(stopped.await) }));
         drop(entered);
         let per_node = n_pods / n_nodes.max(1);
         cluster.launch(n_nodes, per_node).await?;
@@ -92,8 +93,14 @@ fn main() -> Result<(), Failure> {
             tell(&took, others, waiting);
             tell_steps(&steps);
         }
+        drop(stop);
+        running.await?;
         Ok(())
-    })
+    });
+    // The cluster goes last: who still asks it anything would find its thread gone.
+    berth.shutdown_timeout(Duration::from_secs(1));
+    drop(beside);
+    done
 }
 
 /// Looks at the nodes so far, by what they are for: how many, and how many seconds they took.
@@ -125,13 +132,16 @@ fn tell(took: &[Duration], others: usize, waiting: usize) {
 }
 
 fn tell_steps(steps: &BTreeMap<String, Took>) {
+    let n_long: u64 = steps.values().map(|took| took.n_long).sum();
+    println!("  {n_long} steps took more than 5 ms of CPU time; the longest of each kind:");
     let mut all: Vec<_> = steps.iter().collect();
     all.sort_by_key(|(_, took)| std::cmp::Reverse(took.longest));
     for (of, took) in all.into_iter().take(16) {
         println!(
-            "  {of}: at most {:.1} ms ({:.1} ms of CPU time), {} times, {:.0} ms of CPU time in all",
+            "  {of}: at most {:.1} ms ({:.1} ms of CPU time), {} of {} times more than 5 ms, {:.0} ms of CPU time in all",
             millis(took.longest),
             millis(took.longest_cpu),
+            took.n_long,
             took.times,
             millis(took.cpu)
         );

@@ -19,7 +19,12 @@ pub(crate) struct Took {
     /// The longest, by the clock and by its CPU time.
     pub(crate) longest: Duration,
     pub(crate) longest_cpu: Duration,
+    /// How many took more CPU time than a binding is to wait for.
+    pub(crate) n_long: u64,
 }
+
+/// More than this is long.
+const LONG: Duration = Duration::from_millis(5);
 
 /// Steps by kind, since they were taken last. Clones are the same.
 #[derive(Debug, Clone, Default)]
@@ -81,6 +86,7 @@ impl Subscriber for Steps {
         took.cpu += cpu;
         took.longest = took.longest.max(clock);
         took.longest_cpu = took.longest_cpu.max(cpu);
+        took.n_long += u64::from(cpu > LONG);
     }
 
     fn try_close(&self, id: Id) -> bool {
