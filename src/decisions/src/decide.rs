@@ -66,7 +66,7 @@ pub(crate) fn decide_with(
     let assignment = Assignment::new(&cluster, &universe, &solution);
     let mut decision = Decision::default();
     answer.existing(&mut decision)?;
-    answer.planned_on_nodes(&assignment, &solution, &mut decision);
+    answer.planned_on_nodes((&assignment, &universe), &solution, &mut decision);
     for (at, (claims, shares)) in solution.claims.iter().zip(&assignment.claims).enumerate() {
         for copy in 0..claims.count {
             decision.launches.push(answer.launch(&assignment, claims, shares, (at, copy)));
@@ -164,7 +164,13 @@ impl Answer<'_> {
             let object = self.member(kind(name), name);
             let moves = object.key.kind == Kind::Pod && self.is_yet_to_be_remade(&object);
             let of_kind = if moves { &mut decision.moves } else { &mut decision.nominations };
-            of_kind.push(Nomination { object, node: self.node(*node), after_evictions: false, waits_for: None });
+            of_kind.push(Nomination {
+                object,
+                node: self.node(*node),
+                after_evictions: false,
+                waits_for: None,
+                is_kept_out: true,
+            });
         }
         for (node, pods) in self.allocation.all_preempted().filter(|(node, _)| self.makes_way_on(*node)) {
             let evicted = pods.iter().map(|pod| self.member(MemberKind::Pod, pod));
@@ -220,12 +226,12 @@ impl Answer<'_> {
         match comes {
             Comes::Next { after_evictions: true } => return Ok(()),
             Comes::Next { after_evictions } => {
-                decision.moves.push(Nomination { object, node, after_evictions, waits_for });
+                decision.moves.push(Nomination { object, node, after_evictions, waits_for, is_kept_out: false });
                 return Ok(());
             }
             Comes::ByAnother | Comes::AfterEvictions | Comes::Later => {
                 let after_evictions = comes == Comes::AfterEvictions;
-                decision.nominations.push(Nomination { object, node, after_evictions, waits_for });
+                decision.nominations.push(Nomination { object, node, after_evictions, waits_for, is_kept_out: false });
                 return Ok(());
             }
             Comes::Now => {}

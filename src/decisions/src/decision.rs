@@ -53,6 +53,8 @@ pub struct Nomination {
     pub after_evictions: bool,
     /// What the pod waits for, where a rule about other pods keeps it waiting: those who have yet to leave or to come.
     pub waits_for: Option<Box<str>>,
+    /// Whether room is kept for it there as it is expected, though the node is not up yet or does not let it in now.
+    pub is_kept_out: bool,
 }
 
 /// A pod that gives way.

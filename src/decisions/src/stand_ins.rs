@@ -4,15 +4,26 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use berth_state::{Key, Kind, ObjectRef, PodRecord, State};
+use k8s_openapi::api::core::v1::PodSpec;
 
 use crate::{Decision, Nomination};
 
-/// Whether one pod may stand in for the other.
+/// What tells the pods of a StatefulSet apart, beside their volumes and their name.
+const OF_ONE_POD: [&str; 2] = ["statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index"];
+
+/// Whether one pod may stand in for the other: the pods of a StatefulSet may where they have no volumes of their own.
 pub(crate) fn are_alike(one: &PodRecord, other: &PodRecord) -> bool {
-    controller(one) == controller(other)
-        && one.namespace() == other.namespace()
-        && one.labels() == other.labels()
-        && one.spec() == other.spec()
+    if controller(one) != controller(other) || one.namespace() != other.namespace() {
+        return false;
+    }
+    if one.controller().is_some_and(|owner| owner.kind == "StatefulSet") {
+        let is_shared = |(key, _): &(&String, &String)| !OF_ONE_POD.contains(&key.as_str());
+        let labels = [one, other].map(|pod| pod.labels().into_iter().flatten().filter(is_shared));
+        let specs = [one, other].map(|pod| pod.spec().cloned().map(|spec| PodSpec { hostname: None, ..spec }));
+        let ([of_one, of_other], [spec, other]) = (labels, specs);
+        return of_one.eq(of_other) && spec == other;
+    }
+    one.labels() == other.labels() && one.spec() == other.spec()
 }
 
 /// By uid.
@@ -92,6 +103,7 @@ fn give(decision: &mut Decision, is_moved: impl Fn(&Key) -> bool, which: Which, 
         node: binding.node,
         after_evictions: false,
         waits_for: None,
+        is_kept_out: false,
     }));
     let of_those = nominations.extract_if(.., |nomination| runs_yet(&nomination.object));
     moves.extend(of_those.map(|nomination| Nomination { waits_for: None, ..nomination }));

@@ -89,7 +89,10 @@ impl Core {
             return;
         }
         let (object, node) = (binding.object.clone(), node.clone());
-        self.nominate(&Nomination { object, node: node.clone(), after_evictions: false, waits_for: None }, now);
+        self.nominate(
+            &Nomination { object, node: node.clone(), after_evictions: false, waits_for: None, is_kept_out: false },
+            now,
+        );
         let patch = Patch::Bind { node: node.key.name, annotations: binding.annotations.clone() };
         if !self.assume(job.clone(), &binding.object, patch) {
             return;

@@ -239,17 +239,28 @@ fn bound_pods(decision: &Decision) -> Vec<(&str, &str)> {
 }
 
 /// Where `new` is bound: one pod of its app runs in zone b, none in zone c, and `old` is on a node of zone a that goes away.
-fn spread_beside(old: &str, more_of_old: Value) -> Vec<String> {
-    let spread = spread_web();
-    let mut of_old = spread.clone();
+fn spread_beside(old: &str, more_of_old: Value, kind: &str) -> Vec<String> {
+    let spread = |name: &str| {
+        let mut pod = spread_web();
+        if kind == "StatefulSet" {
+            let owner = json!({"apiVersion": "apps/v1", "kind": kind, "name": "set", "uid": "1", "controller": true});
+            let labels = json!({"statefulset.kubernetes.io/pod-name": name});
+            merge(
+                &mut pod,
+                json!({"metadata": {"labels": labels, "ownerReferences": [owner]}, "spec": {"hostname": name}}),
+            );
+        }
+        pod
+    };
+    let mut of_old = spread(old);
     merge(&mut of_old, more_of_old);
     let mut state = state_of(&[
         going_away(in_zone("leaving", "a")),
         mk_node("n", "6", &json!({ZONE: "b"})),
         in_zone("m", "c"),
-        mk_pod("there", "1", on("n", spread.clone(), false)),
+        mk_pod("there", "1", on("n", spread("there"), false)),
         mk_pod(old, "1", on("leaving", of_old, false)),
-        mk_pod("new", "1", spread),
+        mk_pod("new", "1", spread("new")),
     ]);
     let decision = decide(&mut state, &full(), NOW).unwrap();
     let mut decider = Decider::new();
@@ -267,15 +278,18 @@ fn spread_beside(old: &str, more_of_old: Value) -> Vec<String> {
 #[test]
 fn a_spread_counts_on_nobody_who_is_to_be_made_anew() {
     let first = json!({"spec": {"priority": 10}});
-    assert!(spread_beside("old", first.clone()).iter().all(|bound| bound != "new on n"));
-    assert!(spread_beside("the-old", first).iter().all(|bound| bound != "new on n"));
+    assert!(spread_beside("old", first.clone(), "ReplicaSet").iter().all(|bound| bound != "new on n"));
+    assert!(spread_beside("the-old", first, "ReplicaSet").iter().all(|bound| bound != "new on n"));
 }
 
-/// A budget may keep the old one until the new one is there: it must not wait for the old one's next.
+/// A budget may keep the old one until the new one is there: it must not wait for the old one's next. The regression: pods of a
+/// StatefulSet, whose names differ in labels, counted as unlike, and the new one waited for good.
 #[test]
 fn who_waits_for_the_next_of_one_that_is_alike_takes_its_place() {
     for old in ["old", "another", "the-old"] {
-        assert_eq!(spread_beside(old, json!({})), ["new on m"], "{old}");
+        for kind in ["ReplicaSet", "StatefulSet"] {
+            assert_eq!(spread_beside(old, json!({}), kind), ["new on m"], "{old} of a {kind}");
+        }
     }
 }
 
@@ -578,4 +592,31 @@ fn pods_that_are_alike_each_come_where_they_are_expected() {
         let bound = decision.bindings.iter().map(|own| (&*own.object.key.name, &*own.node.key.name));
         assert_eq!(bound.collect::<std::collections::BTreeMap<_, _>>(), [("a", "n2"), ("b", "n3"), ("c", "n1")].into());
     }
+}
+
+/// The regression: as many as fit were planned for a node that is up, and bound nowhere, nor launched for: they waited for good.
+#[test]
+fn of_those_who_have_to_be_together_and_fit_nowhere_as_many_come_as_do() {
+    let web = json!({"metadata": {"labels": {"app": "web"}, "ownerReferences": [
+            {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "web", "controller": true}]},
+        "spec": {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+            {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "web"}}}]}}}});
+    let host = |name: &str| json!({"kubernetes.io/hostname": name});
+    let pods = |names: &[&str]| names.iter().map(|name| mk_pod(name, "1", web.clone())).collect::<Vec<_>>();
+    for (names, expected) in
+        [(&["a", "b", "c"][..], vec![("a", "n"), ("b", "n")]), (&["a", "b"][..], vec![("a", "n"), ("b", "n")])]
+    {
+        let nodes = [mk_node("n", "2", &host("n")), mk_node("small", "1", &host("small"))];
+        let mut state = state_of(&[&nodes[..], &pods(names)].concat());
+        let whole = decide(&mut state, &full(), NOW).unwrap();
+        assert_eq!(bound_pods(&whole), expected, "{names:?}");
+        assert_eq!((whole.nominations.len(), whole.refusals.len()), (0, names.len() - 2), "{names:?}");
+        assert_eq!(Decider::new().decide(&mut state, &full(), NOW).unwrap(), whole, "{names:?}");
+    }
+    // Beside one that runs yet on a node that goes away they wait.
+    let gone = going_away(mk_node("leaving", "3", &host("leaving")));
+    let runs = mk_pod("runs", "1", on("leaving", web.clone(), false));
+    let objects = [&[gone, runs, mk_node("n", "2", &host("n"))][..], &pods(&["a", "b", "c"])].concat();
+    let decision = decide(&mut state_of(&objects), &full(), NOW).unwrap();
+    assert_eq!(bound_pods(&decision), []);
 }
