@@ -15,6 +15,8 @@ use crate::candidate::Candidate;
 use crate::play::{Played, stand_up};
 use crate::prices::Prices;
 use crate::simulate::{Baseline, Verdict, by_name, what_if};
+use crate::survey::Survey;
+use crate::{Methods, Options};
 
 /// What is launched for pods that wait, as it is carried out.
 #[derive(Debug, Default)]
@@ -106,6 +108,22 @@ pub(crate) fn what_if_beside(
         baseline.and_then(|baseline| what_if((&mut *state, decider), gone, &decisions, (prices, &baseline), now));
     planned.played.undo(state);
     verdict
+}
+
+/// Counts those who have no place now among those who could use slots, where nodes are on any.
+pub(crate) fn note_waiting(
+    survey: &mut Survey,
+    (state, decider): (&mut State, &mut Decider),
+    options: &Options,
+    prices: &Prices,
+    now: Time,
+) -> Result<(), DecideError> {
+    let has_slots = survey.candidates.iter().any(Candidate::is_reserved);
+    if has_slots && options.methods == Methods::Berth && !state.cluster(now).pending.is_empty() {
+        let refused = Baseline::of((&mut *state, decider), &options.decisions, prices, now)?.refused();
+        survey.note_waiting(state, refused, options, now);
+    }
+    Ok(())
 }
 
 /// The launches that can be carried out, with names that no node has.

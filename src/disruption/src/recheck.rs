@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::Node;
 use crate::Options;
 use crate::candidate::{Candidate, UNDECIDED};
 use crate::command::{Method, Places};
-use crate::pending::what_if_beside;
+use crate::pending::{note_waiting, what_if_beside};
 use crate::play::{Played, play};
 use crate::prices::Prices;
 use crate::reason::{Reason, no_budget, reason};
@@ -48,7 +48,7 @@ pub fn renew(
     let price = berth_model::Money::from_pico(options.eviction_price.pico() / 2);
     let options = &Options { eviction_price: price, ..options.for_what_ifs() };
     let scope = if needs_all(state, nodes, method) { Scope::All } else { Scope::Own };
-    again(state, (nodes, scope), method, options, now, |state, (prices, survey), gone| {
+    again((state, decider), (nodes, scope), method, options, now, |(state, decider), (prices, survey), gone| {
         let mut unripe: Vec<Reason> = Vec::new();
         for candidate in gone {
             match method {
@@ -123,7 +123,7 @@ pub fn confirm(
     now: Time,
 ) -> Result<Result<Places, Vec<Reason>>, DecideError> {
     let scope = if method.is_drift() { Scope::All } else { Scope::Own };
-    again(state, (nodes, scope), method, options, now, |state, (_, survey), gone| {
+    again((state, decider), (nodes, scope), method, options, now, |(state, decider), (_, survey), gone| {
         if method == Method::Emptiness {
             return Ok(Ok(Vec::new()));
         }
@@ -175,17 +175,27 @@ pub fn needs_all(state: &State, nodes: &[ObjectRef], method: Method) -> bool {
 
 /// Asks about a command's nodes as if they were not tainted, where they may still go together; else says why they may not.
 fn again<T>(
-    state: &mut State,
+    (state, decider): (&mut State, &mut Decider),
     (nodes, scope): (&[ObjectRef], Scope),
     method: Method,
     options: &Options,
     now: Time,
-    ask: impl FnOnce(&mut State, (&Prices, &Survey), &[&Candidate]) -> Result<Result<T, Vec<Reason>>, DecideError>,
+    ask: impl FnOnce(
+        (&mut State, &mut Decider),
+        (&Prices, &Survey),
+        &[&Candidate],
+    ) -> Result<Result<T, Vec<Reason>>, DecideError>,
 ) -> Result<Result<T, Vec<Reason>>, DecideError> {
     with_untainted(state, nodes, &options.undecided, |state| {
         let prices = Prices::of(state.cluster(now));
         let survey = match scope {
-            Scope::All => Survey::of(state, &prices, options, now),
+            Scope::All => {
+                let mut survey = Survey::of(state, &prices, options, now);
+                if !method.is_drift() {
+                    note_waiting(&mut survey, (&mut *state, &mut *decider), options, &prices, now)?;
+                }
+                survey
+            }
             Scope::Own => {
                 let names = nodes.iter().map(|node| &*node.key.name);
                 let names = names.chain(options.together.iter().map(String::as_str)).collect();
@@ -193,7 +203,7 @@ fn again<T>(
             }
         };
         match chosen(&survey, nodes, method, (options.has_passed_budgets, now)) {
-            Ok(gone) => ask(state, (&prices, &survey), &gone),
+            Ok(gone) => ask((state, decider), (&prices, &survey), &gone),
             Err(reasons) => Ok(Err(reasons)),
         }
     })

@@ -4,7 +4,7 @@ use berth_decisions::{DecideError, Decider, Launch};
 use berth_state::{ObjectRef, State, Time};
 
 use crate::Options;
-use crate::pending::what_if_beside;
+use crate::pending::{note_waiting, what_if_beside};
 use crate::prices::Prices;
 use crate::reason::Reason;
 use crate::simulate;
@@ -33,11 +33,12 @@ pub struct Removal {
 pub fn removal(state: &mut State, node: &str, options: &Options, now: Time) -> Result<Option<Removal>, DecideError> {
     let options = options.for_what_ifs();
     let prices = Prices::of(state.cluster(now));
-    let survey = Survey::of(state, &prices, &options, now);
+    let mut survey = Survey::of(state, &prices, &options, now);
+    let mut decider = Decider::new();
+    note_waiting(&mut survey, (&mut *state, &mut decider), &options, &prices, now)?;
     let Some(candidate) = survey.candidates.iter().find(|candidate| *candidate.node.key.name == *node) else {
         return Ok(None);
     };
-    let mut decider = Decider::new();
     let (mut moves, mut left) = (Vec::new(), Vec::new());
     if let Some(found) = decider.without_node(state, node, now)? {
         moves.extend(found.moves().map(|(pod, node)| (found.pod_ref(pod), found.node_ref(node))));

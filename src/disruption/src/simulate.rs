@@ -26,6 +26,8 @@ pub(crate) struct Replacement {
     pub(crate) for_placed: ForPlaced,
     /// Pods that come to nodes that are there.
     pub(crate) moves: Vec<Nomination>,
+    /// Such pods, by `namespace/name`, for which room is kept where they are sent, and which may not go there now.
+    pub(crate) kept_out: Vec<Box<str>>,
 }
 
 /// Nodes that are launched for nobody but those who would wait without the removal.
@@ -124,6 +126,11 @@ impl Baseline {
     pub(crate) fn with(self, launched: Money, count: usize) -> Self {
         let price = Price { marginal: self.price.marginal + launched, ..self.price };
         Baseline { price, n_launches: self.n_launches + count, ..self }
+    }
+
+    /// Those who have no place.
+    pub(crate) fn refused(&self) -> Arc<BTreeSet<Key>> {
+        Arc::clone(&self.refused)
     }
 
     /// Whether it costs no more, and nobody else is without a place or gives way.
@@ -231,5 +238,7 @@ pub(crate) fn what_if(
         ForPlaced::default()
     };
     let launches = decision.launches.into_iter().filter(takes_moved).collect();
-    Ok(Verdict::Fits(Replacement { launches, price, n_more, n_placed, for_placed, moves: decision.moves }))
+    let placed = decision.nominations.iter().chain(&decision.moves).filter(|known| known.is_kept_out);
+    let kept_out = placed.map(|known| by_name(&known.object.key)).collect();
+    Ok(Verdict::Fits(Replacement { launches, price, n_more, n_placed, for_placed, moves: decision.moves, kept_out }))
 }

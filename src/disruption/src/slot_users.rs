@@ -1,12 +1,14 @@
-//! Who could use the slots that nodes are on: nodes that are paid for, whose pods and NodePools admit such a slot, of which
-//! none is free.
+//! Who could use the slots that nodes are on: nodes that are paid for, and pods and Reservations that wait, which admit such a slot
+//! as their NodePools do, and of which none is free.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use berth_api::labels;
-use berth_model::{CapacityType, Cluster, Column, ColumnTable, Money, PodSpec, Resources, SpecId, Sym};
-use berth_state::State;
+use berth_model::{
+    CapacityType, Cluster, Column, ColumnTable, MemberKind, Money, PendingRow, PodSpec, Resources, SpecId, Sym,
+};
+use berth_state::{Key, Kind, State};
 use fixedbitset::FixedBitSet;
 
 use crate::Options;
@@ -20,7 +22,11 @@ const MOST_KEPT: usize = 8;
 
 /// By sort of slot, who could use one.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct SlotUsers(BTreeMap<SlotKind, Vec<User>>);
+pub(crate) struct SlotUsers {
+    paid: BTreeMap<SlotKind, Vec<User>>,
+    /// Those that somebody waits for, as far as what is asked for tells.
+    waited_for: BTreeSet<SlotKind>,
+}
 
 /// A node that could make way for one on a slot.
 #[derive(Debug, PartialEq)]
@@ -35,11 +41,11 @@ struct User {
 // === impl SlotUsers ===
 
 impl SlotUsers {
-    /// Asks these nodes which slots they could use of those that the others are on.
+    /// Asks these nodes, and those who have no place, which slots they could use of those that nodes are on.
     pub(crate) fn of(
         state: &State,
         candidates: &[Candidate],
-        may_move: impl Fn(&Candidate) -> bool,
+        (may_move, waiting): (impl Fn(&Candidate) -> bool, &BTreeSet<Key>),
         options: &Options,
     ) -> Self {
         let mut kinds: BTreeMap<&SlotKind, bool> = BTreeMap::new();
@@ -57,10 +63,11 @@ impl SlotUsers {
             candidates.iter().filter(|known| may_move(known)).map(|known| (net(known), known)).collect();
         paid.retain(|(net, _)| *net > Money::ZERO);
         paid.sort_by_key(|(net, candidate)| (Reverse(*net), &candidate.node));
-        if paid.is_empty() {
+        if paid.is_empty() && waiting.is_empty() {
             return SlotUsers::default();
         }
         let mut slots = Slots::of(cluster, kinds.keys().copied());
+        let waited_for = waited_for(cluster, waiting, &mut slots, &kinds);
         let mut users: BTreeMap<&SlotKind, Vec<User>> = BTreeMap::new();
         for (net, candidate) in paid {
             if kinds.keys().all(|kind| users.get(kind).is_some_and(|known| known.len() >= MOST_KEPT)) {
@@ -77,26 +84,64 @@ impl SlotUsers {
                 }
             }
         }
-        SlotUsers(users.into_iter().map(|(kind, users)| (kind.clone(), users)).collect())
+        SlotUsers { paid: users.into_iter().map(|(kind, users)| (kind.clone(), users)).collect(), waited_for }
     }
 
     /// Nodes that commands launch are not disrupted again: nobody makes way for them.
     pub(crate) fn leave_out(&mut self, launched: &BTreeSet<String>) {
-        for users in self.0.values_mut() {
+        for users in self.paid.values_mut() {
             users.retain(|user| !launched.contains(&user.node));
         }
     }
 
+    /// Whether somebody waits who could use such a slot, as far as what is asked for tells.
+    pub(crate) fn is_waited_for(&self, kind: &SlotKind) -> bool {
+        self.waited_for.contains(kind)
+    }
+
     /// Whether a node could use such a slot, and saves by that more than so much.
     pub(crate) fn has_any(&self, kind: &SlotKind, least: Money) -> bool {
-        self.0.get(kind).is_some_and(|users| users.iter().any(|user| user.net > least))
+        self.paid.get(kind).is_some_and(|users| users.iter().any(|user| user.net > least))
     }
 
     /// The same of nodes that no pods come to and that could not use the slot of an empty node instead.
     pub(crate) fn has_any_but(&self, kind: &SlotKind, least: Money, others: &BTreeSet<&str>) -> bool {
         let may = |user: &User| user.net > least && !user.has_other && !others.contains(user.node.as_str());
-        self.0.get(kind).is_some_and(|users| users.iter().any(may))
+        self.paid.get(kind).is_some_and(|users| users.iter().any(may))
     }
+}
+
+/// The sorts of slot that take one of those who have no place.
+fn waited_for(
+    cluster: &Cluster,
+    waiting: &BTreeSet<Key>,
+    slots: &mut Slots<'_>,
+    kinds: &BTreeMap<&SlotKind, bool>,
+) -> BTreeSet<SlotKind> {
+    let mut found = BTreeSet::new();
+    let mut asked = BTreeSet::new();
+    for row in cluster.pending.iter().filter(|row| !waiting.is_empty() && is_any_of(row, waiting, cluster)) {
+        if asked.insert(row.spec) {
+            // Where rules tie it to others, a what-if tells.
+            let fitting = slots.fitting(&[(row.spec, 1)].into(), Zones::All);
+            let of_use = kinds.keys().zip(&fitting).filter(|(_, fit)| fit.fits && !fit.has_free);
+            found.extend(of_use.map(|(kind, _)| (*kind).clone()));
+        }
+    }
+    found
+}
+
+/// Whether any member of a row is among these.
+fn is_any_of(row: &PendingRow, waiting: &BTreeSet<Key>, cluster: &Cluster) -> bool {
+    let (kind, namespace) = match row.kind {
+        MemberKind::Pod => (Kind::Pod, cluster.symbols.text(row.namespace)),
+        MemberKind::Reservation => (Kind::Reservation, ""),
+    };
+    let is_among = |name: &str| waiting.contains(&Key::new(kind, namespace, name));
+    row.members.iter().any(|run| match run.numbers {
+        None => is_among(&run.name),
+        Some((first, count)) => (0..count).any(|n| is_among(&format!("{}-{}", run.name, first.saturating_add(n)))),
+    })
 }
 
 /// Whether slots of a sort take all pods of a node, and whether one of these is free.
@@ -104,6 +149,14 @@ impl SlotUsers {
 struct Fit {
     fits: bool,
     has_free: bool,
+}
+
+/// Where slots may be.
+#[derive(Debug, Clone, Copy)]
+enum Zones {
+    All,
+    /// In the zone of this name, or in none.
+    Only(Option<Sym>),
 }
 
 /// What a NodePool may launch.
@@ -158,21 +211,25 @@ impl<'c> Slots<'c> {
     /// By sort of slot: whether a NodePool may launch a node on one that takes all pods of this node. Pods that rules tie to
     /// others by zone do not leave theirs: whether these would hold elsewhere is not asked.
     fn for_pods_of(&mut self, node: &str) -> Vec<Fit> {
-        let mut fits = vec![Fit::default(); self.n_kinds];
         let node = self.cluster.symbols.get(node).and_then(|name| self.cluster.nodes.get(*self.nodes.get(&name)?));
-        let Some(node) = node else { return fits };
+        let Some(node) = node else { return vec![Fit::default(); self.n_kinds] };
         let mut specs: BTreeMap<SpecId, i64> = BTreeMap::new();
         for spec in node.pods.iter().filter_map(|pod| pod.replaced_by) {
             *specs.entry(spec).or_default() += 1;
         }
+        let is_tied = |key| specs.keys().filter_map(|id| self.cluster.spec(*id)).any(|spec| is_tied_by(spec, key));
+        let own = self.zone_key.filter(|key| is_tied(*key)).map(|key| node.labels.get(key));
+        self.fitting(&specs, own.map_or(Zones::All, Zones::Only))
+    }
+
+    /// The same of so many pods of these specs.
+    fn fitting(&mut self, specs: &BTreeMap<SpecId, i64>, zones: Zones) -> Vec<Fit> {
+        let mut fits = vec![Fit::default(); self.n_kinds];
         let mut requests = Resources::new();
-        let mut is_tied = false;
-        for (id, count) in &specs {
+        for (id, count) in specs {
             let Some(spec) = self.cluster.spec(*id) else { return fits };
             requests.add_times(&spec.requests, *count);
-            is_tied |= self.zone_key.is_some_and(|key| is_tied_by(spec, key));
         }
-        let zone = self.zone_key.and_then(|key| node.labels.get(key));
         for (at, of_pool) in self.tables.iter_mut().enumerate() {
             let OfPool { pool, table, by_kind, free, in_zone } = of_pool;
             let Some(pool) = self.cluster.node_pools.get(*pool) else { continue };
@@ -183,7 +240,7 @@ impl<'c> Slots<'c> {
                 let admit = || admitting(self.cluster, pool, table, spec);
                 columns.intersect_with(self.admitted.entry((*id, at)).or_insert_with(admit));
             }
-            if is_tied {
+            if let Zones::Only(zone) = zones {
                 let of_zone = || columns_where(table, |column| column.zone == zone);
                 columns.intersect_with(in_zone.entry(zone).or_insert_with(of_zone));
             }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use berth_api::{ConsolidationPolicy, DisruptionReason, NodeClaim, NodePool, labels};
 use berth_model::{KeyedMap, Money};
-use berth_state::{NodeRecord, ObjectRef, PodRecord, State};
+use berth_state::{Key, NodeRecord, ObjectRef, PodRecord, State};
 use jiff::Timestamp;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 
@@ -38,7 +38,9 @@ pub(crate) struct Survey {
     /// In the order of their nodes' names.
     pub(crate) candidates: Vec<Candidate>,
     pub(crate) pools: BTreeMap<String, Pool>,
-    /// The nodes that are paid for and could use slots that others are on.
+    /// Those who have no place, where that was told.
+    waiting: Arc<BTreeSet<Key>>,
+    /// Who could use slots that nodes are on.
     slot_users: SlotUsers,
     /// Whether there are NodeClaims.
     knows_claims: bool,
@@ -63,6 +65,20 @@ impl Survey {
         let mut survey = Self::of_each(state, nodes, (prices, &limits), of_node, options, now);
         survey.compare(state, options, now);
         survey
+    }
+
+    /// Counts those who have no place among those who could use slots that nodes are on.
+    pub(crate) fn note_waiting(
+        &mut self,
+        state: &State,
+        waiting: Arc<BTreeSet<Key>>,
+        options: &Options,
+        now: Timestamp,
+    ) {
+        if self.waiting != waiting {
+            self.waiting = waiting;
+            self.compare(state, options, now);
+        }
     }
 
     /// Looks anew at these nodes, by name, which commands changed or launched since: what is known of others stands.
@@ -90,7 +106,7 @@ impl Survey {
         let follows_from_pods = state.all::<PodDisruptionBudget>().any(|budget| budget.status.is_none());
         let knows_claims = state.all::<NodeClaim>().next().is_some();
         if follows_from_pods || knows_claims != self.knows_claims {
-            *self = Self::of(state, prices, options, now);
+            *self = self.made_anew(state, prices, options, now);
             return;
         }
         let limits = Limits::of(state.all::<PodDisruptionBudget>().map(|budget| &**budget), &[]);
@@ -115,7 +131,13 @@ impl Survey {
         }
         self.count_anew(state);
         self.compare(state, options, now);
-        debug_assert_eq!(*self, Self::of(state, prices, options, now), "of {changed:?}");
+        debug_assert_eq!(*self, self.made_anew(state, prices, options, now), "of {changed:?}");
+    }
+
+    fn made_anew(&self, state: &State, prices: &Prices, options: &Options, now: Timestamp) -> Self {
+        let mut survey = Self::of(state, prices, options, now);
+        survey.note_waiting(state, Arc::clone(&self.waiting), options, now);
+        survey
     }
 
     /// Notes what follows from all nodes: which are replaced before they expire, and which could use slots of others.
@@ -130,7 +152,7 @@ impl Survey {
             let is_paid = candidate.price.is_some_and(|price| price.marginal > Money::ZERO);
             is_paid && !candidate.is_static && !candidate.is_empty && self.may_leave(candidate, now)
         };
-        self.slot_users = SlotUsers::of(state, &self.candidates, may_move, options);
+        self.slot_users = SlotUsers::of(state, &self.candidates, (may_move, &self.waiting), options);
     }
 
     /// Whether nothing keeps a node with pods, its NodePool's budgets while none of its nodes is off included.
@@ -239,13 +261,18 @@ impl Survey {
         self.candidates.get(self.place_of(node).ok()?)
     }
 
-    /// Whether a node that is paid for could move to the slot that this one would free, and saves by that more than both disrupt.
-    /// Where it could move to the slot of an empty node, that one goes.
+    /// Whether somebody waits who could use the slot that this node would free, or a node that is paid for could move to it, and
+    /// saves by that more than both disrupt. Where it could move to the slot of an empty node, that one goes.
     pub(crate) fn wants_slot_of(&self, slot: &Candidate, options: &Options) -> bool {
-        self.wants_slot_beside(slot, &BTreeSet::new(), options)
+        self.waits_for_slot_of(slot) || self.wants_slot_beside(slot, &BTreeSet::new(), options)
     }
 
-    /// The same of a node that is none of these, by name: the pods on the slot come to them.
+    /// Whether somebody waits who could use the slot of this node, as far as what is asked for tells.
+    pub(crate) fn waits_for_slot_of(&self, slot: &Candidate) -> bool {
+        slot.slot.as_ref().is_some_and(|kind| self.slot_users.is_waited_for(kind))
+    }
+
+    /// Whether a paid node could that is none of these, by name: the pods on the slot come to them.
     pub(crate) fn wants_slot_beside(&self, slot: &Candidate, others: &BTreeSet<&str>, options: &Options) -> bool {
         let least = disrupted(options.eviction_price, slot.cost);
         slot.slot.as_ref().is_some_and(|kind| self.slot_users.has_any_but(kind, least, others))

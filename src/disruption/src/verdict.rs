@@ -9,7 +9,7 @@ use berth_state::{ObjectRef, State, Time};
 
 use crate::Options;
 use crate::candidate::Candidate;
-use crate::pending::what_if_beside;
+use crate::pending::{note_waiting, what_if_beside};
 use crate::pods::disrupted;
 use crate::prices::{Price, Prices};
 use crate::reason::{Reason, reason};
@@ -59,7 +59,8 @@ pub fn verdicts(
 ) -> Result<Verdicts, DecideError> {
     let options = options.for_what_ifs();
     let prices = Prices::of(state.cluster(now));
-    let survey = Survey::of(state, &prices, &options, now);
+    let mut survey = Survey::of(state, &prices, &options, now);
+    note_waiting(&mut survey, (&mut *state, &mut *decider), &options, &prices, now)?;
     let mut verdicts = Verdicts::default();
     let mut open = Vec::with_capacity(survey.candidates.len());
     for candidate in &survey.candidates {
@@ -84,7 +85,9 @@ pub fn verdicts(
 pub fn what_if_of(state: &mut State, node: &ObjectRef, options: &Options, now: Time) -> Result<Verdict, DecideError> {
     let options = options.for_what_ifs();
     let prices = Prices::of(state.cluster(now));
-    let survey = Survey::of(state, &prices, &options, now);
+    let mut survey = Survey::of(state, &prices, &options, now);
+    let decider = &mut Decider::new();
+    note_waiting(&mut survey, (&mut *state, &mut *decider), &options, &prices, now)?;
     let Some(candidate) = survey.of_node(node) else {
         return Ok(Verdict::Blocked(vec![reason("no node of a NodePool has this name")]));
     };
@@ -92,7 +95,6 @@ pub fn what_if_of(state: &mut State, node: &ObjectRef, options: &Options, now: T
     if !kept.is_empty() {
         return Ok(Verdict::Blocked(kept));
     }
-    let decider = &mut Decider::new();
     Ok(match what_if_beside((state, decider), &[candidate], &options.decisions, &prices, now)? {
         simulate::Verdict::Fails(reasons) => Verdict::Stays(reasons),
         simulate::Verdict::Fits(replacement) => judged(candidate, replacement, &options, (&prices, &survey)),

@@ -17,7 +17,7 @@ const SPOT_TYPES: usize = 15;
 const BALANCED_PART: i128 = 2;
 
 /// Why a node on a slot stays whose pods have another place.
-pub(crate) const SAVES_NOTHING: &str = "its slot costs nothing, and no paid node would move to it";
+pub(crate) const SAVES_NOTHING: &str = "its slot costs nothing, and no paid node or pod that waits would come to it";
 
 /// What a removal is worth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

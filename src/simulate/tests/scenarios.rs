@@ -432,6 +432,10 @@ fn mistakes_name_file_line_field_and_what_was_expected() {
             "settings: {lookPace: -1}\n",
             ["settings.lookPace: found integer `-1`, expected a whole number", "scenario.yaml:29:"],
         ),
+        (
+            "settings: {offersPeriod: 0s}\n",
+            ["settings.offersPeriod: found 0s, expected 1s or more", "scenario.yaml:29:"],
+        ),
         ("settings: {featureGates: Fast=true}\n", ["settings.featureGates", "scenario.yaml:29:"]),
         (
             "events:\n- {at: 5m, scale: {nam: web, replicas: 1}}\n",
@@ -1167,6 +1171,44 @@ fn two_nodes_go_together_whose_pods_are_spread_over_them() {
     let text = text.replace("cpu: '3'", "cpu: 400m").replace("containers:", &format!("{spread}\n        containers:"));
     let (first, last) = beyond_limit(&folder, &text, 2);
     assert!(first >= 600 && last - first <= 120, "while both are replaced: from {first} to {last}");
+}
+
+/// The regression: a pod waited for good for one of the last slots, which nodes had that were a quarter full, as no paid node would have
+/// come to it.
+#[test]
+fn nodes_on_slots_are_merged_for_a_pod_that_waits_for_a_slot() {
+    let folder = Folder::new("waits-for-a-slot");
+    let deployment = |name: &str, cpu: &str| {
+        format!(
+            "- apiVersion: apps/v1
+  kind: Deployment
+  metadata: {{name: {name}}}
+  spec:
+    replicas: 0
+    selector: {{matchLabels: {{app: {name}}}}}
+    template:
+      metadata: {{labels: {{app: {name}}}}}
+      spec: {{containers: [{{name: a, image: i, resources: {{requests: {{cpu: {cpu}}}}}}}]}}
+"
+        )
+    };
+    let events = "events:
+- {at: 4m, scale: {name: small, replicas: 2}}
+- {at: 8m, scale: {name: web, replicas: 0}}
+- {at: 12m, scale: {name: large, replicas: 1}}
+";
+    let more = format!("{}{}{events}", deployment("small", "1"), deployment("large", "3500m"));
+    let outcome = run(&folder, &scenario("reserved", 2, &more));
+    let running = |until: i64| outcome.samples.iter().rfind(|known| known.seconds <= until).map(|known| known.running);
+    assert_eq!(running(700), Some(2), "one small pod on each of two nodes");
+    assert_eq!(outcome.samples.last().map(|known| (known.running, known.pending)), Some((3, 0)));
+    assert_eq!((outcome.pods.evictions, outcome.nodes.launched), (1, 3), "{:?}", outcome.pods);
+    // Without it nobody is evicted.
+    let nobody = run(
+        &folder,
+        &scenario("reserved", 2, &more.replace("{name: large, replicas: 1}", "{name: large, replicas: 0}")),
+    );
+    assert_eq!(nobody.pods.evictions, 0);
 }
 
 /// The second in which there are first more nodes than a limit allows, and the last. The scenario applies `pool.yaml`, in which its

@@ -14,7 +14,7 @@ pub(crate) use bound::lower_bound;
 use std::collections::{BTreeMap, BTreeSet};
 
 use berth_decisions::ExpectedNodes;
-use berth_model::{BoundPod, Cluster, Labels, LabelsId, MemberKind, Node, PodSpec, SpecId, Sym};
+use berth_model::{BoundPod, Cluster, Labels, MemberKind, Node, PodSpec, SpecId, Sym};
 use berth_packing::{Consolidated, Consolidation, ExistingNode, Movable, Offer, Problem, consolidate};
 use berth_scheduling::filter;
 use berth_state::{State, is_remade};
@@ -118,7 +118,7 @@ pub(crate) struct Leaving {
 }
 
 /// What makes pods of one sort: what they ask for, and by whom they may not be joined.
-type Kind = (SpecId, Option<(Sym, LabelsId)>);
+type Kind = (SpecId, Option<(Sym, Vec<bool>)>);
 
 // === impl Program ===
 
@@ -428,9 +428,11 @@ impl<'c> Sorts<'c> {
         let id = pod.replaced_by?;
         let spec = self.cluster.spec(id)?;
         let labels = self.cluster.labels(pod.labels)?;
-        let is_apart = self.is_apart_from_its_like(spec, labels);
-        // Who keeps its like away is of one sort with its like alone.
-        let own = is_apart.then_some((pod.namespace, pod.labels));
+        let keeps_away = self.keeps_away(spec, labels);
+        let is_apart = spec.excludes_its_like() || keeps_away.contains(&true);
+        // Who keeps its like away is of one sort with its like alone, whatever else they are called: each pod of a StatefulSet has
+        // a label of its own.
+        let own = is_apart.then_some((pod.namespace, keeps_away));
         let next = u32::try_from(self.movables.len()).ok()?;
         let movables = &mut self.movables;
         Some(*self.ids.entry((id, own)).or_insert_with(|| {
@@ -439,10 +441,11 @@ impl<'c> Sorts<'c> {
         }))
     }
 
-    fn is_apart_from_its_like(&self, spec: &PodSpec, labels: &Labels) -> bool {
+    /// Of each rule that keeps others off the node: whether that is about pods with these labels.
+    fn keeps_away(&self, spec: &PodSpec, labels: &Labels) -> Vec<bool> {
         let Cluster { symbols, well_known, .. } = self.cluster;
-        let mut terms = spec.anti_affinity.iter().filter(|term| term.key == well_known.hostname);
-        spec.excludes_its_like() || terms.any(|term| term.selector.matches(labels, symbols))
+        let terms = spec.anti_affinity.iter().filter(|term| term.key == well_known.hostname);
+        terms.map(|term| term.selector.matches(labels, symbols)).collect()
     }
 
     /// `None` where there would be too much to look at.

@@ -52,7 +52,7 @@ pub fn disrupt_with(
     now: Time,
 ) -> Result<Disruption, DecideError> {
     let mut options = options.for_what_ifs();
-    let surveyed = Surveyed::of(state, &options, now)?;
+    let mut surveyed = Surveyed::of(state, &options, now)?;
     // Where empty nodes alone are looked for, each is asked whether those who wait need it; Karpenter plans all together.
     let plans_first = !options.only_empty && options.methods == Methods::Berth;
     let planned = if plans_first {
@@ -60,6 +60,9 @@ pub fn disrupt_with(
     } else {
         Planned::default()
     };
+    if let Some(known) = planned.baseline.as_ref().or(planned.before.as_ref()) {
+        surveyed.survey.note_waiting(state, known.refused(), &options, now);
+    }
     options.decisions = planned.decisions(&options.decisions);
     let mut search = Search::new(state, decider, &options, (surveyed, planned), now);
     let found = search.run().and_then(|()| search.pending_cost());
@@ -483,7 +486,7 @@ impl<'s> Search<'s> {
                     let gone = [candidate];
                     if let Err(reason) = worth(&gone, &mut replacement, self.options, (&self.prices, &self.survey)) {
                         vec![reason]
-                    } else if is_free(candidate) && !self.frees_slot(candidate, &replacement) {
+                    } else if is_free(candidate) && !self.frees_slot(candidate, &replacement)? {
                         vec![Reason::of_pods(SAVES_NOTHING, candidate.n_evictions)]
                     } else {
                         has_found |= self.carry_out(Method::SingleNodeConsolidation, &gone, &replacement)?;
@@ -496,15 +499,43 @@ impl<'s> Search<'s> {
         Ok(has_found)
     }
 
-    /// Whether a paid node could use the slot of this one, which no pods come to from it; and whether this one's pods have
-    /// not moved before.
-    fn frees_slot(&self, candidate: &Candidate, replacement: &Replacement) -> bool {
+    /// Whether a paid node could use the slot of this one, which no pods come to from it, or somebody waits for the slot; and
+    /// whether this one's pods have not moved before.
+    fn frees_slot(&mut self, candidate: &Candidate, replacement: &Replacement) -> Result<bool, DecideError> {
         let moved: BTreeSet<Box<str>> = self.moved_pods(&candidate.node).collect();
         let came = self.commands.iter().flat_map(|command| &command.places);
         let has_come = |(_, node): &(Key, String)| **node == *candidate.node.key.name;
+        if came.into_iter().any(has_come) {
+            return Ok(false);
+        }
         let places = replacement.places();
         let takers: BTreeSet<&str> = moved.iter().filter_map(|pod| places.get(pod).copied()).collect();
-        !came.into_iter().any(has_come) && self.survey.wants_slot_beside(candidate, &takers, self.options)
+        Ok(self.survey.wants_slot_beside(candidate, &takers, self.options) || self.places_on_slot_of(candidate)?)
+    }
+
+    /// Whether somebody who has no place, nor will have one on the slots that others leave, has one once this node leaves its own.
+    fn places_on_slot_of(&mut self, candidate: &Candidate) -> Result<bool, DecideError> {
+        let Some(own) = candidate.reservation.as_deref().filter(|_| self.survey.waits_for_slot_of(candidate)) else {
+            return Ok(false);
+        };
+        let n_leaving = self.survey.n_leaving(own, &self.options.undecided);
+        let mut leaving = self.left_slots.clone();
+        leaving.extend(std::iter::repeat_n(own.to_owned(), n_leaving));
+        for id in &leaving {
+            self.state.free_slot(id);
+        }
+        let decisions = self.decisions();
+        let before = Baseline::of((&mut *self.state, &mut *self.decider), &decisions, &self.prices, self.now);
+        self.state.free_slot(own);
+        self.what_ifs += 1;
+        let found = before.and_then(|before| {
+            let known = (&self.prices, &before);
+            what_if((&mut *self.state, &mut *self.decider), &[candidate], &decisions, known, self.now)
+        });
+        for id in leaving.iter().map(String::as_str).chain([own]) {
+            self.state.unfree_slot(id);
+        }
+        Ok(matches!(found?, Verdict::Fits(found) if found.n_placed > 0))
     }
 
     /// What is told of each candidate without a whole decision.
@@ -547,7 +578,16 @@ impl<'s> Search<'s> {
         self.what_ifs += 1;
         let baseline = self.baseline()?;
         let decisions = self.decisions();
-        what_if((self.state, self.decider), gone, &decisions, (&self.prices, &baseline), self.now).map(Some)
+        let found = what_if((self.state, self.decider), gone, &decisions, (&self.prices, &baseline), self.now)?;
+        if let Verdict::Fits(replacement) = &found {
+            let kept_out = replacement.kept_out.iter();
+            let n_kept_out = kept_out.filter(|pod| self.moves.values().any(|pods| pods.contains(&***pod))).count();
+            if n_kept_out > 0 {
+                let text = "not all pods would find the places that were planned for them";
+                return Ok(Some(Verdict::Fails(vec![Reason::of_pods(text, n_kept_out)])));
+            }
+        }
+        Ok(Some(found))
     }
 
     /// What is decided while every node stays that is there now.

@@ -111,6 +111,31 @@ fn nobody_makes_way_for_who_stays_beside_a_free_slot() {
     }
 }
 
+/// The regression: no slot was freed for who waited, as no paid node would come to it; and two large nodes with half of what they have
+/// stayed so for good.
+#[rstest]
+#[case::nobody(&[], 0, &[])]
+#[case::one_who_needs_a_whole_node(&["7"], 0, &["a"])]
+#[case::one_at_a_price(&["7"], 100, &[])]
+#[case::two_one_after_the_other(&["7", "7"], 0, &["a"])]
+#[case::one_for_whom_there_is_no_slot(&["9"], 0, &[])]
+fn a_slot_is_freed_for_who_waits(#[case] waiting: &[&str], #[case] price: i128, #[case] gone: &[&str]) {
+    let mut objects = vec![free_pool(&["reserved"])];
+    // Two pairs, of which each has room for the pods of one node; none has room for who waits.
+    for (name, cpu) in [("a", "2500m"), ("b", "2600m"), ("c", "5"), ("d", "5")] {
+        objects.extend([on_slot_of(name, "large"), pod(&format!("p{name}"), name, cpu, &json!({}))]);
+    }
+    for (number, cpu) in waiting.iter().enumerate() {
+        let waits =
+            json!({"metadata": {"ownerReferences": []}, "spec": {"nodeName": null}, "status": {"phase": "Pending"}});
+        objects.push(pod(&format!("w{number}"), "", cpu, &waits));
+    }
+    let found = disrupted(&objects, &FULL, &at(price));
+    let commands: Vec<&str> =
+        found.commands.iter().flat_map(|command| &command.nodes).map(|node| &*node.key.name).collect();
+    assert_eq!(commands, gone, "{:#?}", lines(&found));
+}
+
 /// The regression: whether the rules that tie pods to others by zone hold in that of the slot was not asked.
 #[rstest]
 #[case::nothing(json!({}), true)]

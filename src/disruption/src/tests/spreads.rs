@@ -51,3 +51,48 @@ fn each_pod_of_a_sort_takes_the_place_where_its_own_spread_holds() {
     moves.sort_unstable();
     assert_eq!(moves, [("default/a1", "k"), ("default/b1", "l")]);
 }
+
+/// The names of the nodes that go at once, as a process that acts has it, and as a plan has.
+fn gone_at_once(objects: &[Object], slots: &[(&str, u32, &str, u32)]) -> [Vec<String>; 2] {
+    [true, false].map(|only_now| {
+        let found = disrupted(objects, slots, &Options { only_now, ..Options::default() });
+        let gone = found.commands.iter().flat_map(|command| &command.nodes);
+        let mut gone: Vec<String> = gone.map(|node| node.key.name.to_string()).collect();
+        gone.sort();
+        gone
+    })
+}
+
+/// The regression: pods of a StatefulSet that keep apart were of different sorts, as each has a label of its own. They were sent to
+/// each other's nodes, and stayed where they were beside free slots.
+#[rstest]
+#[case::by_anti_affinity(json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+    {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "db"}}}]}}}))]
+#[case::by_a_port(json!({"containers": [{"name": "app", "image": "app", "ports": [{"containerPort": 80, "hostPort": 80}],
+    "resources": {"requests": {"cpu": "1200m"}}}]}))]
+fn pods_of_a_stateful_set_that_keep_apart_move_to_slots(#[case] apart: Value) {
+    let mut objects = vec![free_pool(WITH_SLOTS)];
+    for number in 0..4 {
+        let (name, on) = (format!("db-{number}"), format!("n{number}"));
+        objects.push(node(&on, "medium", if number < 2 { "reserved" } else { "on-demand" }));
+        let more = json!({
+            "metadata": {"labels": {"app": "db", "statefulset.kubernetes.io/pod-name": name}, "ownerReferences": [
+                {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db", "uid": "u", "controller": true}]},
+            "spec": apart});
+        objects.push(pod(&name, &on, "1200m", &more));
+    }
+    assert_eq!(gone_at_once(&objects, &[("medium", 0, "cr-medium", 2)]), [["n2", "n3"], ["n2", "n3"]]);
+}
+
+/// The regression: pods were sent to nodes that a spread over nodes keeps them from, and a process that acts asked no further.
+#[test]
+fn pods_that_are_spread_over_nodes_move_to_smaller_ones() {
+    let spread = json!({"metadata": {"labels": {"app": "web"}}, "spec": {"topologySpreadConstraints": [{"maxSkew": 1,
+        "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "web"}}}]}});
+    let mut objects = vec![free_pool(ON_DEMAND)];
+    for name in ["a", "b", "c"] {
+        objects.extend([node(name, "medium", "on-demand"), pod(&format!("p{name}"), name, "700m", &spread)]);
+    }
+    assert_eq!(gone_at_once(&objects, &[]), [["a", "b", "c"], ["a", "b", "c"]]);
+}

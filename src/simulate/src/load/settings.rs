@@ -61,7 +61,13 @@ impl Loader {
             ("registrationTimeout", &settings.registration_timeout, &mut timings.registration_timeout),
         ] {
             if let Some(value) = value {
-                *of = self.length(&format!("settings.{field}"), value)?.max(SHORTEST_PERIOD);
+                let path = format!("settings.{field}");
+                let length = self.length(&path, value)?;
+                if length < SHORTEST_PERIOD {
+                    let problem = format!("found {}, expected {SHORTEST_PERIOD:?} or more", value.as_str());
+                    return Err(self.wrong(&path, problem).into());
+                }
+                *of = length;
             }
         }
         controllers.timings = timings;
