@@ -17,13 +17,21 @@ pub(crate) fn are_alike(one: &PodRecord, other: &PodRecord) -> bool {
         return false;
     }
     if one.controller().is_some_and(|owner| owner.kind == "StatefulSet") {
-        let is_shared = |(key, _): &(&String, &String)| !OF_ONE_POD.contains(&key.as_str());
-        let labels = [one, other].map(|pod| pod.labels().into_iter().flatten().filter(is_shared));
-        let specs = [one, other].map(|pod| pod.spec().cloned().map(|spec| PodSpec { hostname: None, ..spec }));
-        let ([of_one, of_other], [spec, other]) = (labels, specs);
-        return of_one.eq(of_other) && spec == other;
+        return are_alike_in_set(one, other);
     }
     one.labels() == other.labels() && one.spec() == other.spec()
+}
+
+fn are_alike_in_set(one: &PodRecord, other: &PodRecord) -> bool {
+    let pods = [one, other];
+    let is_shared = |(key, _): &(&String, &String)| !OF_ONE_POD.contains(&key.as_str());
+    let [labels, of_other] = pods.map(|pod| pod.labels().into_iter().flatten().filter(is_shared));
+    // Most often they differ by their volumes: no more is looked at then.
+    let [volumes, volumes_of_other] = pods.map(|pod| pod.spec().and_then(|spec| spec.volumes.as_ref()));
+    labels.eq(of_other) && volumes == volumes_of_other && {
+        let [spec, of_other] = pods.map(|pod| pod.spec().cloned().map(|spec| PodSpec { hostname: None, ..spec }));
+        spec == of_other
+    }
 }
 
 /// By uid.
