@@ -81,13 +81,21 @@ impl Answer<'_> {
         let coming = coming.chain(solution.claims.iter().map(|claims| &claims.contents)).flatten();
         let coming: BTreeSet<ClassId> = coming.map(|(class, _)| *class).collect();
         let is_together = |rule: &Constraint| matches!(rule, Constraint::Affinity { counts_self: true, .. });
+        // Room that others have yet to leave, or to take, is nobody's now.
+        let gives_way = self.allocation.all_preempted().flat_map(|(_, pods)| pods).next().is_some();
+        let is_settled = |node: usize| {
+            let mut placed = self.allocation.placed_on(node).iter();
+            is_up(node) && !gives_way && placed.all(|own| !own.waits_for_room && own.draws_from.is_none())
+        };
         let mut leaving: Option<Leaving<'_>> = None;
         for (entry, shares) in solution.nodes.iter().zip(&assignment.nodes) {
             for share in shares {
                 let kind = assignment.kind(*share);
                 let has_own = entry.came.iter().any(|(class, _)| *class == share.class);
-                let class = universe.class(share.class).filter(|class| class.required.iter().any(is_together));
-                let may_come = class.is_some() && is_up(entry.node) && !has_own && !coming.contains(&share.class);
+                // Rules about others are asked where these are placed.
+                let class = universe.class(share.class).filter(|class| !class.required.is_empty());
+                let is_alone = class.is_some_and(|class| class.required.iter().all(is_together));
+                let may_come = is_alone && is_settled(entry.node) && !has_own && !coming.contains(&share.class);
                 for member in assignment.members(*share) {
                     let object = self.member(kind, &member.to_string());
                     let moves = kind == MemberKind::Pod && self.is_yet_to_be_remade(&object);
