@@ -620,3 +620,19 @@ fn of_those_who_have_to_be_together_and_fit_nowhere_as_many_come_as_do() {
     let decision = decide(&mut state_of(&objects), &full(), NOW).unwrap();
     assert_eq!(bound_pods(&decision), []);
 }
+
+/// Room that those leave who give way to another is nobody's until they have gone.
+#[test]
+fn those_who_have_to_be_together_are_not_bound_where_others_are_yet_to_make_way() {
+    let web = json!({"metadata": {"labels": {"app": "web"}}, "spec": {"affinity": {"podAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "web"}}}]}}}});
+    let objects = [
+        mk_node("n", "3", &json!({"kubernetes.io/hostname": "n"})),
+        mk_pod("victim", "3", on("n", json!({}), false)),
+        mk_pod("first", "1", json!({"spec": {"priority": 100}})),
+    ];
+    let pods = ["a", "b", "c"].map(|name| mk_pod(name, "1", web.clone()));
+    let decision = decide(&mut state_of(&[&objects[..], &pods].concat()), &full(), NOW).unwrap();
+    assert_eq!((bound_pods(&decision), decision.evictions.len()), (vec![], 1), "{decision:?}");
+}
