@@ -1,18 +1,15 @@
 //! A decision said in names and uids, as far as it is the same wherever it was made: objects, and launches.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use berth_api::{Operator, Requirement, labels};
-use berth_model::{ClassId, Cluster, Constraint, MemberKind, Reservation, Universe};
+use berth_model::{Cluster, MemberKind, Reservation};
 use berth_provisioning::{Claims, Solution};
 use berth_state::{Kind, ObjectRef, State};
 
 use crate::allocation::Allocation;
 use crate::assignment::{Assignment, Share};
-use crate::decision::{Binding, Decision, Launch, Nomination, OfferingName, ReservationDraw};
+use crate::decision::{Decision, Launch, Nomination, OfferingName, ReservationDraw};
 use crate::displaced::reference;
 use crate::joining::PlannedNode;
-use crate::leaving::Leaving;
 use crate::options::Options;
 use crate::terms;
 
@@ -67,53 +64,23 @@ impl Answer<'_> {
         pod.is_some_and(|pod| pod.node().is_some())
     }
 
-    /// What is planned on nodes beyond what goes there now: those that come up. Pods of one class that have to be together go to a
-    /// node that is up where all do; where they fit nowhere, those that fit there go now.
-    pub(crate) fn planned_on_nodes(
-        &self,
-        (assignment, universe): (&Assignment<'_>, &Universe),
-        solution: &Solution,
-        decision: &mut Decision,
-    ) {
-        let is_up = |node: usize| self.cluster.nodes.get(node).is_some_and(|node| !node.is_coming_up);
-        // Those of which some come later: all of them come together then.
-        let coming = solution.nodes.iter().filter(|entry| !is_up(entry.node)).map(|entry| &entry.contents);
-        let coming = coming.chain(solution.claims.iter().map(|claims| &claims.contents)).flatten();
-        let coming: BTreeSet<ClassId> = coming.map(|(class, _)| *class).collect();
-        let is_together = |rule: &Constraint| matches!(rule, Constraint::Affinity { counts_self: true, .. });
-        // Room that others have yet to leave, or to take, is nobody's now.
-        let gives_way = self.allocation.all_preempted().flat_map(|(_, pods)| pods).next().is_some();
-        let is_settled = |node: usize| {
-            let mut placed = self.allocation.placed_on(node).iter();
-            is_up(node) && !gives_way && placed.all(|own| !own.waits_for_room && own.draws_from.is_none())
-        };
-        let mut leaving: Option<Leaving<'_>> = None;
+    /// What is planned on nodes beyond what goes there now: those that come up.
+    pub(crate) fn planned_on_nodes(&self, assignment: &Assignment<'_>, solution: &Solution, decision: &mut Decision) {
         for (entry, shares) in solution.nodes.iter().zip(&assignment.nodes) {
             for share in shares {
                 let kind = assignment.kind(*share);
-                let has_own = entry.came.iter().any(|(class, _)| *class == share.class);
-                // Rules about others are asked where these are placed.
-                let class = universe.class(share.class).filter(|class| !class.required.is_empty());
-                let is_alone = class.is_some_and(|class| class.required.iter().all(is_together));
-                let may_come = is_alone && is_settled(entry.node) && !has_own && !coming.contains(&share.class);
                 for member in assignment.members(*share) {
                     let object = self.member(kind, &member.to_string());
                     let moves = kind == MemberKind::Pod && self.is_yet_to_be_remade(&object);
-                    let node = self.node(entry.node);
-                    let mut waits_for = None;
-                    if may_come && !moves && self.is_bound_here(&object) {
-                        let leaving = leaving.get_or_insert_with(|| Leaving::of(self.state, std::iter::empty()));
-                        let (namespace, name) = (&object.key.namespace, &object.key.name);
-                        waits_for = leaving.keeps_off(namespace, name, &node.key.name).map(Into::into);
-                        if waits_for.is_none() {
-                            let annotations = BTreeMap::new();
-                            let bound = Binding { object, node, draws_from: None, annotations, waits: false };
-                            decision.bindings.push(bound);
-                            continue;
-                        }
-                    }
                     let of_kind = if moves { &mut decision.moves } else { &mut decision.nominations };
-                    of_kind.push(Nomination { object, node, after_evictions: false, waits_for, is_kept_out: false });
+                    let node = self.node(entry.node);
+                    of_kind.push(Nomination {
+                        object,
+                        node,
+                        after_evictions: false,
+                        waits_for: None,
+                        is_kept_out: false,
+                    });
                 }
             }
         }

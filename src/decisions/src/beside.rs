@@ -123,7 +123,7 @@ fn solve(
     }
     let answer = Answer { state, options, cluster: supply, allocation: &allocation };
     let assignment = Assignment::new(supply, &universe, &solution);
-    answer.planned_on_nodes((&assignment, &universe), &solution, decision);
+    answer.planned_on_nodes(&assignment, &solution, decision);
     for (at, (claims, shares)) in solution.claims.iter().zip(&assignment.claims).enumerate() {
         decision.launches.extend((0..claims.count).map(|copy| answer.launch(&assignment, claims, shares, (at, copy))));
     }

@@ -1,9 +1,10 @@
 //! From a live state to a decision: solve, and say it in names and uids.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use berth_api::labels::koordinator::RESERVATION_ALLOCATED;
-use berth_model::{Cluster, MemberKind, Phase, Universe};
+use berth_model::{ClassId, Cluster, Constraint, MemberKind, Phase, Universe};
 use berth_provisioning::{Launching, Solution};
 use berth_scheduling::Placement;
 use berth_state::{Kind, OfferedVolumes, State, Time};
@@ -49,6 +50,7 @@ pub(crate) fn decide_with(
     (launching, given): (Option<&Launching>, Option<(Cluster, OfferedVolumes)>),
     now: Time,
 ) -> Result<Decision, DecideError> {
+    let is_shared_out = given.is_some();
     let (cluster, offered) = given.unwrap_or_else(|| (state.cluster(now).clone(), OfferedVolumes::default()));
     let mut whole = Whole::solve(cluster, options, launching);
     let left = left_with(offered, &whole.cluster, &whole.universe, &whole.solution);
@@ -61,12 +63,22 @@ pub(crate) fn decide_with(
             whole = again;
         }
     }
+    let in_part = whole.in_part();
+    if !in_part.is_empty() {
+        let mut options = options.clone();
+        for (node, pods) in in_part {
+            Arc::make_mut(options.expected.entry(node).or_default()).extend(pods);
+        }
+        let shared_out = if is_shared_out { shared_out(state, &options, &left, now) } else { None };
+        let cluster = shared_out.map_or_else(|| state.cluster(now).clone(), |(cluster, _)| cluster);
+        whole = Whole::solve(cluster, &options, launching);
+    }
     let Whole { cluster, universe, solution, allocation } = whole;
     let answer = Answer { state, options, cluster: &cluster, allocation: &allocation };
     let assignment = Assignment::new(&cluster, &universe, &solution);
     let mut decision = Decision::default();
     answer.existing(&mut decision)?;
-    answer.planned_on_nodes((&assignment, &universe), &solution, &mut decision);
+    answer.planned_on_nodes(&assignment, &solution, &mut decision);
     for (at, (claims, shares)) in solution.claims.iter().zip(&assignment.claims).enumerate() {
         for copy in 0..claims.count {
             decision.launches.push(answer.launch(&assignment, claims, shares, (at, copy)));
@@ -111,6 +123,34 @@ impl Whole {
             (Universe::default(), Solution::default(), Allocation::of_existing(existing))
         };
         Whole { cluster, universe, solution, allocation }
+    }
+
+    /// Of pods of one class that have to be together, and that fit on no node all at once, those that are planned for one that is up.
+    /// Where some of them come later, to nodes that are launched or come up, all of them come together then.
+    fn in_part(&self) -> BTreeMap<Arc<str>, BTreeSet<Box<str>>> {
+        let Whole { cluster, universe, solution, .. } = self;
+        let is_together = |rule: &Constraint| matches!(rule, Constraint::Affinity { counts_self: true, .. });
+        let may_come = |class: ClassId| universe.class(class).is_some_and(|of| of.required.iter().any(is_together));
+        let is_up = |at: usize| cluster.nodes.get(at).is_some_and(|node| !node.is_coming_up);
+        let (up, coming): (Vec<_>, Vec<_>) =
+            solution.nodes.iter().enumerate().partition(|(_, entry)| is_up(entry.node));
+        let mut found = BTreeMap::new();
+        if !up.iter().flat_map(|(_, entry)| &entry.contents).any(|(class, _)| may_come(*class)) {
+            return found;
+        }
+        let later = coming.iter().flat_map(|(_, entry)| &entry.contents);
+        let later = later.chain(solution.claims.iter().flat_map(|claims| &claims.contents));
+        let later: BTreeSet<ClassId> = later.map(|(class, _)| *class).collect();
+        let assignment = Assignment::new(cluster, universe, solution);
+        for (at, entry) in up {
+            let name = cluster.nodes.get(entry.node).map_or("", |node| cluster.symbols.text(node.name));
+            let shares = assignment.nodes.get(at).into_iter().flatten();
+            for share in shares.filter(|share| may_come(share.class) && !later.contains(&share.class)) {
+                let names = assignment.members(*share).map(|member| member.to_string().into());
+                found.entry(name.into()).or_insert_with(BTreeSet::new).extend(names);
+            }
+        }
+        found
     }
 
     fn n_left(&self) -> u64 {

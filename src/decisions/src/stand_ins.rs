@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use berth_state::{Key, Kind, ObjectRef, PodRecord, State};
-use k8s_openapi::api::core::v1::PodSpec;
+use k8s_openapi::api::core::v1::{PodSpec, Volume};
 
 use crate::{Decision, Nomination};
 
@@ -28,7 +28,9 @@ fn are_alike_in_set(one: &PodRecord, other: &PodRecord) -> bool {
     let [labels, of_other] = pods.map(|pod| pod.labels().into_iter().flatten().filter(is_shared));
     // Most often they differ by their volumes: no more is looked at then.
     let [volumes, volumes_of_other] = pods.map(|pod| pod.spec().and_then(|spec| spec.volumes.as_ref()));
-    labels.eq(of_other) && volumes == volumes_of_other && {
+    // The claim of an ephemeral volume is named after its pod.
+    let is_own = |volume: &Volume| volume.ephemeral.is_some();
+    labels.eq(of_other) && volumes == volumes_of_other && !volumes.into_iter().flatten().any(is_own) && {
         let [spec, of_other] = pods.map(|pod| pod.spec().cloned().map(|spec| PodSpec { hostname: None, ..spec }));
         spec == of_other
     }

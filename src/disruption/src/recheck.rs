@@ -17,9 +17,9 @@ use crate::prices::Prices;
 use crate::reason::{Reason, no_budget, reason};
 use crate::replicas::static_replacement;
 use crate::search::may_launch;
-use crate::simulate::Verdict;
+use crate::simulate::{Verdict, places_on_slot_of};
 use crate::survey::Survey;
-use crate::worth::worth;
+use crate::worth::{SAVES_NOTHING, worth};
 
 /// A command as it would be decided now.
 #[derive(Debug, Clone, PartialEq)]
@@ -79,7 +79,7 @@ pub fn renew(
             [candidate] if candidate.is_static => {
                 static_replacement(state, candidate, options, (prices, survey), 0, now)
             }
-            _ => what_if_beside((state, decider), gone, &options.decisions, prices, now),
+            _ => what_if_beside((&mut *state, &mut *decider), gone, &options.decisions, prices, now),
         };
         for id in &slots {
             state.unfree_slot(id);
@@ -97,16 +97,25 @@ pub fn renew(
         {
             return Ok(Err(vec![reason]));
         }
+        if let [candidate] = gone
+            && !method.is_drift()
+            && survey.is_slot_for_who_waits(candidate, options)
+        {
+            let left = survey.left_slots(&options.undecided);
+            if !places_on_slot_of((state, decider), candidate, left, &options.decisions, prices, now)? {
+                return Ok(Err(vec![Reason::of_pods(SAVES_NOTHING, candidate.n_evictions)]));
+            }
+        }
         let savings = price.marginal - replacement.launched(prices).marginal;
         Ok(Ok(Renewed { launches: replacement.launches, savings, evictions }))
     })
 }
 
 /// The reservations with slots that these nodes will have left, once for each, and those that others are about to leave.
-fn own_slots<'c>(gone: &[&'c Candidate], survey: &Survey, undecided: &BTreeSet<String>) -> Vec<&'c str> {
+fn own_slots<'c>(gone: &[&'c Candidate], survey: &'c Survey, undecided: &'c BTreeSet<String>) -> Vec<&'c str> {
     let own = gone.iter().filter_map(|candidate| candidate.reservation.as_deref());
     let reservations: BTreeSet<&str> = own.clone().collect();
-    let others = reservations.into_iter().flat_map(|id| std::iter::repeat_n(id, survey.n_leaving(id, undecided)));
+    let others = survey.left_slots(undecided).filter(|id| reservations.contains(id));
     own.chain(others).collect()
 }
 

@@ -9,7 +9,7 @@ use crate::prices::Prices;
 use crate::reason::Reason;
 use crate::simulate;
 use crate::survey::Survey;
-use crate::verdict::{Verdict, judged, kept};
+use crate::verdict::{Verdict, kept, told};
 
 /// What would come of removing a node.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,14 +44,12 @@ pub fn removal(state: &mut State, node: &str, options: &Options, now: Time) -> R
         moves.extend(found.moves().map(|(pod, node)| (found.pod_ref(pod), found.node_ref(node))));
         left.extend(found.left().map(|pod| found.pod_ref(pod)));
     }
-    let (verdict, launches) =
-        match what_if_beside((state, &mut decider), &[candidate], &options.decisions, &prices, now)? {
-            simulate::Verdict::Fails(reasons) => (Verdict::Stays(reasons), Vec::new()),
-            simulate::Verdict::Fits(replacement) => {
-                let launches = replacement.launches.clone();
-                (judged(candidate, replacement, &options, (&prices, &survey)), launches)
-            }
-        };
+    let found = what_if_beside((&mut *state, &mut decider), &[candidate], &options.decisions, &prices, now)?;
+    let launches = match &found {
+        simulate::Verdict::Fails(_) => Vec::new(),
+        simulate::Verdict::Fits(replacement) => replacement.launches.clone(),
+    };
+    let verdict = told((state, &mut decider), candidate, found, &options, (&prices, &survey), now)?;
     let mut kept = kept(candidate);
     kept.extend(survey.refused_by_budgets(candidate, now));
     Ok(Some(Removal { kept, verdict, moves, left, launches }))

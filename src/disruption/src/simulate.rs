@@ -239,6 +239,26 @@ pub(crate) fn what_if(
     };
     let launches = decision.launches.into_iter().filter(takes_moved).collect();
     let placed = decision.nominations.iter().chain(&decision.moves).filter(|known| known.is_kept_out);
-    let kept_out = placed.map(|known| by_name(&known.object.key)).collect();
+    let kept_out = placed.map(|known| &known.object.key).filter(|key| moved.contains(*key)).map(by_name).collect();
     Ok(Verdict::Fits(Replacement { launches, price, n_more, n_placed, for_placed, moves: decision.moves, kept_out }))
+}
+
+/// Whether somebody who has no place, nor will have one on the slots that others leave, has one once this node has left its own.
+pub(crate) fn places_on_slot_of<'l>(
+    (state, decider): (&mut State, &mut Decider),
+    candidate: &Candidate,
+    left_slots: impl Iterator<Item = &'l str> + Clone,
+    options: &berth_decisions::Options,
+    prices: &Prices,
+    now: Time,
+) -> Result<bool, DecideError> {
+    let Some(own) = candidate.reservation.as_deref() else { return Ok(false) };
+    left_slots.clone().for_each(|id| state.free_slot(id));
+    let before = Baseline::of((&mut *state, &mut *decider), options, prices, now);
+    state.free_slot(own);
+    let found =
+        before.and_then(|before| what_if((&mut *state, decider), &[candidate], options, (prices, &before), now));
+    left_slots.for_each(|id| state.unfree_slot(id));
+    state.unfree_slot(own);
+    Ok(matches!(found?, Verdict::Fits(found) if found.n_placed > 0))
 }

@@ -120,8 +120,11 @@ fn waited_for(
 ) -> BTreeSet<SlotKind> {
     let mut found = BTreeSet::new();
     let mut asked = BTreeSet::new();
-    for row in cluster.pending.iter().filter(|row| !waiting.is_empty() && is_any_of(row, waiting, cluster)) {
-        if asked.insert(row.spec) {
+    let may_launch = |row: &&PendingRow| cluster.spec(row.spec).is_some_and(|spec| spec.refusal.is_none());
+    let rows = cluster.pending.iter().filter(|_| !waiting.is_empty()).filter(may_launch);
+    for row in rows {
+        if !asked.contains(&row.spec) && is_any_of(row, waiting, cluster) {
+            asked.insert(row.spec);
             // Where rules tie it to others, a what-if tells.
             let fitting = slots.fitting(&[(row.spec, 1)].into(), Zones::All);
             let of_use = kinds.keys().zip(&fitting).filter(|(_, fit)| fit.fits && !fit.has_free);

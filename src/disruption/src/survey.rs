@@ -272,6 +272,11 @@ impl Survey {
         slot.slot.as_ref().is_some_and(|kind| self.slot_users.is_waited_for(kind))
     }
 
+    /// Whether nobody else than who waits would come to the slot of a node with pods. Whether that one would is to be asked then.
+    pub(crate) fn is_slot_for_who_waits(&self, slot: &Candidate, options: &Options) -> bool {
+        !slot.is_empty && self.waits_for_slot_of(slot) && !self.wants_slot_beside(slot, &BTreeSet::new(), options)
+    }
+
     /// Whether a paid node could that is none of these, by name: the pods on the slot come to them.
     pub(crate) fn wants_slot_beside(&self, slot: &Candidate, others: &BTreeSet<&str>, options: &Options) -> bool {
         let least = disrupted(options.eviction_price, slot.cost);
@@ -283,11 +288,11 @@ impl Survey {
         empty.slot.as_ref().is_some_and(|kind| self.slot_users.has_any(kind, Money::ZERO))
     }
 
-    /// How many slots of a reservation nodes of it leave that are on their way out: until what replaces these is there, their
-    /// pods are planned for as well, but for those of undecided commands.
-    pub(crate) fn n_leaving(&self, reservation: &str, undecided: &BTreeSet<String>) -> usize {
-        let on_it = self.candidates.iter().filter(|candidate| candidate.reservation.as_deref() == Some(reservation));
-        on_it.filter(|known| known.is_going && !undecided.contains(&*known.node.key.name)).count()
+    /// The reservations of nodes that are on their way out, once for each: their slots will be free. Until what replaces these nodes is
+    /// there, their pods are planned for as well, but for those of undecided commands.
+    pub(crate) fn left_slots<'s>(&'s self, undecided: &'s BTreeSet<String>) -> impl Iterator<Item = &'s str> + Clone {
+        let going = self.candidates.iter().filter(|known| known.is_going && !undecided.contains(&*known.node.key.name));
+        going.filter_map(|known| known.reservation.as_deref())
     }
 
     /// Why the budgets of its NodePool let a node not go now; `None` where they do.

@@ -13,7 +13,7 @@ use crate::pending::{note_waiting, what_if_beside};
 use crate::pods::disrupted;
 use crate::prices::{Price, Prices};
 use crate::reason::{Reason, reason};
-use crate::simulate::{self, Replacement};
+use crate::simulate::{self, Replacement, places_on_slot_of};
 use crate::survey::Survey;
 use crate::worth::{SAVES_NOTHING, below, below_on_slots, cost_of, takes_any_launch, worth};
 
@@ -95,10 +95,31 @@ pub fn what_if_of(state: &mut State, node: &ObjectRef, options: &Options, now: T
     if !kept.is_empty() {
         return Ok(Verdict::Blocked(kept));
     }
-    Ok(match what_if_beside((state, decider), &[candidate], &options.decisions, &prices, now)? {
-        simulate::Verdict::Fails(reasons) => Verdict::Stays(reasons),
-        simulate::Verdict::Fits(replacement) => judged(candidate, replacement, &options, (&prices, &survey)),
-    })
+    let found = what_if_beside((&mut *state, &mut *decider), &[candidate], &options.decisions, &prices, now)?;
+    told((state, decider), candidate, found, &options, (&prices, &survey), now)
+}
+
+/// What is told of a node after a what-if.
+pub(crate) fn told(
+    (state, decider): (&mut State, &mut Decider),
+    candidate: &Candidate,
+    found: simulate::Verdict,
+    options: &Options,
+    (prices, survey): (&Prices, &Survey),
+    now: Time,
+) -> Result<Verdict, DecideError> {
+    let replacement = match found {
+        simulate::Verdict::Fails(reasons) => return Ok(Verdict::Stays(reasons)),
+        simulate::Verdict::Fits(replacement) => replacement,
+    };
+    let verdict = judged(candidate, replacement, options, (prices, survey));
+    if matches!(verdict, Verdict::Pays { .. }) && survey.is_slot_for_who_waits(candidate, options) {
+        let left = survey.left_slots(&options.undecided);
+        if !places_on_slot_of((state, decider), candidate, left, &options.decisions, prices, now)? {
+            return Ok(stays(SAVES_NOTHING, candidate.n_evictions));
+        }
+    }
+    Ok(verdict)
 }
 
 /// What keeps a node whatever a what-if says.
@@ -178,6 +199,10 @@ pub(crate) fn forecasts(
                 judged(candidate, replacement, options, (prices, survey))
             }
         };
+        let is_to_be_asked = |verdict: &Verdict| {
+            matches!(verdict, Verdict::Pays { .. }) && survey.is_slot_for_who_waits(candidate, options)
+        };
+        let verdict = if is_to_be_asked(&verdict) { Verdict::Unknown } else { verdict };
         (candidate.node.clone(), verdict)
     };
     tally.unknown += with_rooms.len();

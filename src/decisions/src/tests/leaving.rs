@@ -522,6 +522,16 @@ fn who_finds_only_room_that_is_kept_for_a_pod_which_runs_yet_is_told_for_whom() 
     assert!(!reasons("1", json!({ZONE: "b"})), "it may not go there");
 }
 
+/// What is decided from the whole, from what is kept, and at once for those who fit.
+fn in_each_way(state: &mut State, options: &Options) -> [Decision; 3] {
+    let whole = decide(state, options, NOW).unwrap();
+    let mut decider = Decider::new();
+    let kept = decider.decide(state, options, NOW).unwrap();
+    decider.refresh(state, NOW);
+    let at_once = decider.decide_at_once(state, options, &BTreeSet::new(), NOW).unwrap().decision;
+    [whole, kept, at_once]
+}
+
 /// The regression: an alike pod that had waited for longer took the place that a command held for a pod of the node that was to
 /// go. As a limit was reached, that one had no other, and its node stayed beside what was to replace it.
 #[test]
@@ -546,11 +556,7 @@ fn a_pod_leaves_the_place_of_an_alike_one_that_runs_yet() {
         let mut state = state_of(&objects);
         let expected = ExpectedNodes::from([("n".into(), Arc::new(BTreeSet::from(["default/runs".into()])))]);
         let options = Options { expected, ..full() };
-        let whole = decide(&mut state, &options, NOW).unwrap();
-        let mut decider = Decider::new();
-        let kept = decider.decide(&mut state, &options, NOW).unwrap();
-        decider.refresh(&mut state, NOW);
-        let at_once = decider.decide_at_once(&mut state, &options, &BTreeSet::new(), NOW).unwrap().decision;
+        let [whole, kept, at_once] = in_each_way(&mut state, &options);
         for (which, decision) in [("whole", &whole), ("kept", &kept), ("at once", &at_once)] {
             let names: Vec<&str> = decision.bindings.iter().map(|binding| &*binding.object.key.name).collect();
             assert_eq!(names, bound, "{which}, {cpu} CPUs");
@@ -583,12 +589,7 @@ fn pods_that_are_alike_each_come_where_they_are_expected() {
     let at = |node: &str, pod: &str| (node.into(), Arc::new(BTreeSet::from([format!("default/{pod}").into()])));
     let expected = ExpectedNodes::from([at("n1", "c"), at("n2", "a")]);
     let options = Options { expected, ..full() };
-    let whole = decide(&mut state, &options, NOW).unwrap();
-    let mut decider = Decider::new();
-    let kept = decider.decide(&mut state, &options, NOW).unwrap();
-    decider.refresh(&mut state, NOW);
-    let at_once = decider.decide_at_once(&mut state, &options, &BTreeSet::new(), NOW).unwrap().decision;
-    for decision in [whole, kept, at_once] {
+    for decision in in_each_way(&mut state, &options) {
         let bound = decision.bindings.iter().map(|own| (&*own.object.key.name, &*own.node.key.name));
         assert_eq!(bound.collect::<std::collections::BTreeMap<_, _>>(), [("a", "n2"), ("b", "n3"), ("c", "n1")].into());
     }

@@ -144,7 +144,8 @@ impl Search<'_> {
 
     /// What would replace a node with one more slot of a reservation; `None` where its pods would not all find a place.
     fn try_with_slot(&mut self, candidate: &Candidate, id: &str) -> Result<Option<Replacement>, DecideError> {
-        let n_slots = 1 + self.survey.n_leaving(id, &self.options.undecided);
+        let left = self.survey.left_slots(&self.options.undecided);
+        let n_slots = 1 + left.filter(|other| *other == id).count();
         for _ in 0..n_slots {
             self.state.free_slot(id);
         }
@@ -167,8 +168,9 @@ impl Search<'_> {
         let Some(id) = candidate.reservation.as_ref().filter(|_| may_leave_first) else { return Ok(false) };
         let Some(replacement) = self.try_with_slot(candidate, id)? else { return Ok(false) };
         self.state.free_slot(id);
-        let is_done = self.carry_out(Method::DriftInSlot, &[candidate], &replacement)?;
+        let is_done = self.carry_out(Method::DriftInSlot, &[candidate], &replacement);
         self.state.unfree_slot(id);
+        let is_done = is_done?;
         if is_done {
             self.played.free_slot(self.state, id.clone());
             (self.baseline, self.standing) = (None, None);

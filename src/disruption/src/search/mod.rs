@@ -6,6 +6,7 @@ mod drifted;
 mod karpenter;
 mod limits;
 mod proposed;
+mod single;
 mod whole;
 
 pub(crate) use karpenter::may_launch;
@@ -16,7 +17,7 @@ use std::sync::Arc;
 
 use berth_decisions::{DecideError, Decider, ExpectedNodes};
 use berth_model::Money;
-use berth_state::{Key, ObjectRef, State, Time};
+use berth_state::{ObjectRef, State, Time};
 
 use crate::batches::Batches;
 use crate::candidate::Candidate;
@@ -29,8 +30,6 @@ use crate::program::lower_bound;
 use crate::reason::{Reason, no_budget, reason, unreadable_budgets};
 use crate::simulate::{Baseline, Replacement, Verdict, what_if};
 use crate::survey::Survey;
-use crate::verdict::{self, forecasts};
-use crate::worth::{SAVES_NOTHING, worth};
 use crate::{Methods, Options};
 
 /// What would be disrupted, in which order, and why every other node stays. The state is left as it was.
@@ -458,97 +457,6 @@ impl<'s> Search<'s> {
         candidates
     }
 
-    /// Every candidate by itself; whether any was worth it.
-    fn single(&mut self) -> Result<bool, DecideError> {
-        let mut has_found = false;
-        let mut candidates = self.consolidatable();
-        let keeps_free = self.may_need_free_nodes();
-        candidates.retain(|candidate| !(self.is_asked(candidate) || keeps_free && is_free(candidate)));
-        let mut verdicts = self.verdicts(&candidates)?;
-        for candidate in &candidates {
-            let has_budget = self.batches.most(&candidate.pool, Method::SingleNodeConsolidation) > 0;
-            if !has_budget {
-                continue;
-            }
-            if let Some(verdict::Verdict::Stays(reasons)) = verdicts.remove(&candidate.node) {
-                self.stays(candidate, reasons);
-                continue;
-            }
-            let Some(candidate) =
-                &self.as_it_is(candidate, Method::SingleNodeConsolidation).filter(|known| !self.is_awaiting(known))
-            else {
-                continue;
-            };
-            let Some(verdict) = self.try_out(&[candidate])? else { return Ok(has_found) };
-            let reasons = match verdict {
-                Verdict::Fails(reasons) => reasons,
-                Verdict::Fits(mut replacement) => {
-                    let gone = [candidate];
-                    if let Err(reason) = worth(&gone, &mut replacement, self.options, (&self.prices, &self.survey)) {
-                        vec![reason]
-                    } else if is_free(candidate) && !self.frees_slot(candidate, &replacement)? {
-                        vec![Reason::of_pods(SAVES_NOTHING, candidate.n_evictions)]
-                    } else {
-                        has_found |= self.carry_out(Method::SingleNodeConsolidation, &gone, &replacement)?;
-                        continue;
-                    }
-                }
-            };
-            self.stays(candidate, reasons);
-        }
-        Ok(has_found)
-    }
-
-    /// Whether a paid node could use the slot of this one, which no pods come to from it, or somebody waits for the slot; and
-    /// whether this one's pods have not moved before.
-    fn frees_slot(&mut self, candidate: &Candidate, replacement: &Replacement) -> Result<bool, DecideError> {
-        let moved: BTreeSet<Box<str>> = self.moved_pods(&candidate.node).collect();
-        let came = self.commands.iter().flat_map(|command| &command.places);
-        let has_come = |(_, node): &(Key, String)| **node == *candidate.node.key.name;
-        if came.into_iter().any(has_come) {
-            return Ok(false);
-        }
-        let places = replacement.places();
-        let takers: BTreeSet<&str> = moved.iter().filter_map(|pod| places.get(pod).copied()).collect();
-        Ok(self.survey.wants_slot_beside(candidate, &takers, self.options) || self.places_on_slot_of(candidate)?)
-    }
-
-    /// Whether somebody who has no place, nor will have one on the slots that others leave, has one once this node leaves its own.
-    fn places_on_slot_of(&mut self, candidate: &Candidate) -> Result<bool, DecideError> {
-        let Some(own) = candidate.reservation.as_deref().filter(|_| self.survey.waits_for_slot_of(candidate)) else {
-            return Ok(false);
-        };
-        let n_leaving = self.survey.n_leaving(own, &self.options.undecided);
-        let mut leaving = self.left_slots.clone();
-        leaving.extend(std::iter::repeat_n(own.to_owned(), n_leaving));
-        for id in &leaving {
-            self.state.free_slot(id);
-        }
-        let decisions = self.decisions();
-        let before = Baseline::of((&mut *self.state, &mut *self.decider), &decisions, &self.prices, self.now);
-        self.state.free_slot(own);
-        self.what_ifs += 1;
-        let found = before.and_then(|before| {
-            let known = (&self.prices, &before);
-            what_if((&mut *self.state, &mut *self.decider), &[candidate], &decisions, known, self.now)
-        });
-        for id in leaving.iter().map(String::as_str).chain([own]) {
-            self.state.unfree_slot(id);
-        }
-        Ok(matches!(found?, Verdict::Fits(found) if found.n_placed > 0))
-    }
-
-    /// What is told of each candidate without a whole decision.
-    fn verdicts(&mut self, candidates: &[Candidate]) -> Result<BTreeMap<ObjectRef, verdict::Verdict>, DecideError> {
-        let candidates: Vec<&Candidate> = candidates.iter().collect();
-        let most_plans = self.options.most_what_ifs.saturating_sub(self.what_ifs);
-        let known = (&self.prices, &self.survey);
-        let (verdicts, tally) =
-            forecasts(self.state, self.decider, &candidates, most_plans, self.options, known, self.now)?;
-        self.what_ifs += tally.plans;
-        Ok(verdicts)
-    }
-
     /// A candidate as the commands since leave it: pods may have come to it.
     fn as_it_is(&self, candidate: &Candidate, method: Method) -> Option<Candidate> {
         let known = self.survey.of_node(&candidate.node);
@@ -579,9 +487,11 @@ impl<'s> Search<'s> {
         let baseline = self.baseline()?;
         let decisions = self.decisions();
         let found = what_if((self.state, self.decider), gone, &decisions, (&self.prices, &baseline), self.now)?;
-        if let Verdict::Fits(replacement) = &found {
-            let kept_out = replacement.kept_out.iter();
-            let n_kept_out = kept_out.filter(|pod| self.moves.values().any(|pods| pods.contains(&***pod))).count();
+        if let Verdict::Fits(replacement) = &found
+            && !replacement.kept_out.is_empty()
+        {
+            let sent: BTreeSet<&str> = self.moves.values().flat_map(|pods| pods.iter()).map(|pod| &**pod).collect();
+            let n_kept_out = replacement.kept_out.iter().filter(|pod| sent.contains(&***pod)).count();
             if n_kept_out > 0 {
                 let text = "not all pods would find the places that were planned for them";
                 return Ok(Some(Verdict::Fails(vec![Reason::of_pods(text, n_kept_out)])));

@@ -136,6 +136,27 @@ fn a_slot_is_freed_for_who_waits(#[case] waiting: &[&str], #[case] price: i128, 
     assert_eq!(commands, gone, "{:#?}", lines(&found));
 }
 
+/// The regression: a slot of another reservation was freed for who is to have the one that a node leaves.
+#[test]
+fn one_slot_is_freed_for_one_who_waits_whatever_reservation_it_is_of() {
+    for (is_going, cpu, expected) in [(false, "15", 1), (true, "500m", 0)] {
+        let Object::Node(mut other) = on_slot_of("other", "huge") else { panic!("a node") };
+        let known = &mut std::sync::Arc::make_mut(&mut other).metadata;
+        known.deletion_timestamp = is_going.then(|| typed(json!("2026-01-01T11:59:00Z")));
+        let labels = known.labels.get_or_insert_default();
+        labels.insert("berth.sh/capacity-reservation-id".to_owned(), "cr-other".to_owned());
+        let mut objects = vec![free_pool(&["reserved"]), other.into(), pod("o", "other", cpu, &json!({}))];
+        for name in ["a", "b"] {
+            objects.extend([on_slot_of(name, "huge"), pod(&format!("p{name}"), name, "4", &json!({}))]);
+        }
+        objects.push(pod("w", "", "13", &json!({"spec": {"nodeName": null}, "status": {"phase": "Pending"}})));
+        let full = [("huge", 0, "cr-huge", 0), ("huge", 0, "cr-other", 0)];
+        let found = disrupted(&objects, &full, &Options::default());
+        let gone = found.commands.iter().flat_map(|command| &command.nodes).count();
+        assert_eq!(gone, expected, "{:#?}", lines(&found));
+    }
+}
+
 /// The regression: whether the rules that tie pods to others by zone hold in that of the slot was not asked.
 #[rstest]
 #[case::nothing(json!({}), true)]
