@@ -125,9 +125,9 @@ fn waited_for(
     for row in rows {
         if !asked.contains(&row.spec) && is_any_of(row, waiting, cluster) {
             asked.insert(row.spec);
-            // Where rules tie it to others, a what-if tells.
+            // Whether that helps, as beside a free slot where a limit is in the way, a what-if tells.
             let fitting = slots.fitting(&[(row.spec, 1)].into(), Zones::All);
-            let of_use = kinds.keys().zip(&fitting).filter(|(_, fit)| fit.fits && !fit.has_free);
+            let of_use = kinds.keys().zip(&fitting).filter(|(_, fit)| fit.fits);
             found.extend(of_use.map(|(kind, _)| (*kind).clone()));
         }
     }

@@ -117,11 +117,11 @@ fn nobody_makes_way_for_who_stays_beside_a_free_slot() {
 #[case::nobody(&[], 0, &[])]
 #[case::one_who_needs_a_whole_node(&["7"], 0, &["a"])]
 #[case::one_at_a_price(&["7"], 100, &[])]
-#[case::two_one_after_the_other(&["7", "7"], 0, &["a"])]
+#[case::two_though_only_one_can_be_freed(&["7", "7"], 0, &["a"])]
 #[case::one_for_whom_there_is_no_slot(&["9"], 0, &[])]
 fn a_slot_is_freed_for_who_waits(#[case] waiting: &[&str], #[case] price: i128, #[case] gone: &[&str]) {
     let mut objects = vec![free_pool(&["reserved"])];
-    // Two pairs, of which each has room for the pods of one node; none has room for who waits.
+    // None has room for who waits. The pods of the first come to the second, which is too full for another place then.
     for (name, cpu) in [("a", "2500m"), ("b", "2600m"), ("c", "5"), ("d", "5")] {
         objects.extend([on_slot_of(name, "large"), pod(&format!("p{name}"), name, cpu, &json!({}))]);
     }
@@ -134,6 +134,25 @@ fn a_slot_is_freed_for_who_waits(#[case] waiting: &[&str], #[case] price: i128, 
     let commands: Vec<&str> =
         found.commands.iter().flat_map(|command| &command.nodes).map(|node| &*node.key.name).collect();
     assert_eq!(commands, gone, "{:#?}", lines(&found));
+}
+
+/// The regression: a limit kept who waits from a slot that was free, and nodes that were half empty had the rest of that limit.
+#[test]
+fn nodes_on_slots_are_merged_for_who_waits_for_their_limit() {
+    for (limit, gone) in [("16", &["a"][..]), ("8", &[])] {
+        let limits = pool("pool", &json!({"budgets": [{"nodes": "100%"}]}), &["reserved"]);
+        let Object::NodePool(mut limited) = limits else { panic!("a NodePool") };
+        let known = std::sync::Arc::make_mut(&mut limited);
+        known.spec.limits = typed(json!({"cpu": limit}));
+        let mut objects = vec![limited.into()];
+        for name in ["a", "b"] {
+            objects.extend([on_slot_of(name, "large"), pod(&format!("p{name}"), name, "2", &json!({}))]);
+        }
+        objects.push(pod("w", "", "7", &json!({"spec": {"nodeName": null}, "status": {"phase": "Pending"}})));
+        let found = disrupted(&objects, &[("large", 0, "cr-large", 1)], &Options::default());
+        let nodes = found.commands.iter().flat_map(|command| &command.nodes);
+        assert_eq!(nodes.map(|node| &*node.key.name).collect::<Vec<_>>(), gone, "{limit}: {:#?}", lines(&found));
+    }
 }
 
 /// The regression: a slot of another reservation was freed for who is to have the one that a node leaves.
