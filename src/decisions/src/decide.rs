@@ -125,8 +125,8 @@ impl Whole {
         Whole { cluster, universe, solution, allocation }
     }
 
-    /// Of pods of one class that have to be together, and that fit on no node all at once, those that are planned for one that is up.
-    /// Where some of them come later, to nodes that are launched or come up, all of them come together then.
+    /// Pods of one class that must be together, and of which no node has room for all: those that the plan has on a node that is up, by
+    /// its name. Where the plan has others of the class on nodes that are not up yet, all of them wait for these.
     fn in_part(&self) -> BTreeMap<Arc<str>, BTreeSet<Box<str>>> {
         let Whole { cluster, universe, solution, .. } = self;
         let is_together = |rule: &Constraint| matches!(rule, Constraint::Affinity { counts_self: true, .. });

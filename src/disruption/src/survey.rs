@@ -272,7 +272,8 @@ impl Survey {
         slot.slot.as_ref().is_some_and(|kind| self.slot_users.is_waited_for(kind))
     }
 
-    /// Whether nobody else than who waits would come to the slot of a node with pods. Whether that one would is to be asked then.
+    /// Whether only somebody who waits could use the slot that a node with pods would free. A what-if tells whether that gives them a
+    /// place.
     pub(crate) fn is_slot_for_who_waits(&self, slot: &Candidate, options: &Options) -> bool {
         !slot.is_empty && self.waits_for_slot_of(slot) && !self.wants_slot_beside(slot, &BTreeSet::new(), options)
     }

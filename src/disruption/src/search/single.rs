@@ -55,8 +55,8 @@ impl Search<'_> {
         Ok(has_found)
     }
 
-    /// Whether a paid node could use the slot of this one, which no pods come to from it, or somebody waits for the slot; and
-    /// whether this one's pods have not moved before.
+    /// Whether it is of use to free the slot of this node: a paid node that takes none of its pods could move there, or somebody who
+    /// waits gets a place. Pods that came to it in this search do not move again.
     fn frees_slot(&mut self, candidate: &Candidate, replacement: &Replacement) -> Result<bool, DecideError> {
         let moved: BTreeSet<Box<str>> = self.moved_pods(&candidate.node).collect();
         let came = self.commands.iter().flat_map(|command| &command.places);
