@@ -381,3 +381,31 @@ async fn claims_of_ephemeral_volumes_come_and_go_with_their_pod() {
     let left = claim().await;
     assert!(left.is_none_or(|left| !left["metadata"]["deletionTimestamp"].is_null()), "it goes with its pod");
 }
+
+/// The regression: the next pod of a name counted as a user of the claim that went with the pod before it. So that claim never went, and
+/// the pod waited for good.
+#[tokio::test(start_paused = true)]
+async fn the_next_pod_of_a_name_gets_a_claim_of_its_own_for_an_ephemeral_volume() {
+    let world = World::with_admission();
+    let template = json!({"spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "none",
+        "resources": {"requests": {"storage": "1Gi"}}}});
+    let pod = |name: &str, node: Value| {
+        json!({"metadata": {"name": name}, "spec": {"nodeName": node, "containers": [{"name": "c", "image": "i"}],
+            "volumes": [{"name": "e", "ephemeral": {"volumeClaimTemplate": template}}]}})
+    };
+    let claim = async |name: &str| world.get(&format!("persistentvolumeclaims/default/{name}-e")).await.unwrap();
+    world.create("pods/default", &pod("p", Value::Null)).await;
+    world.create("pods/default", &pod("runs", "n".into())).await;
+    world.settle().await;
+    assert_eq!(claim("p").await["metadata"]["finalizers"], json!(["kubernetes.io/pvc-protection"]));
+    world.delete("pods/default/p").await;
+    world.create("pods/default", &pod("p", Value::Null)).await;
+    world.delete("persistentvolumeclaims/default/runs-e").await;
+    world.settle().await;
+    world.settle().await;
+    let of_pod = &world.get("pods/default/p").await.unwrap()["metadata"]["uid"];
+    let metadata = &claim("p").await["metadata"];
+    assert_eq!((&metadata["ownerReferences"][0]["uid"], &metadata["deletionTimestamp"]), (of_pod, &Value::Null));
+    // Who is on a node keeps its claim until it has gone.
+    assert!(!claim("runs").await["metadata"]["deletionTimestamp"].is_null());
+}

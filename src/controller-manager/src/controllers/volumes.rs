@@ -54,11 +54,12 @@ fn lose(core: &Core, key: &NamespacedName, claim: &PersistentVolumeClaim, spec: 
     Effect::InOrder(vec![Write::patch_status(&CLAIMS, key, &patch)])
 }
 
-/// A claim that is being deleted is let go when no pod uses it.
+/// A claim that is being deleted is let go when no pod uses it that is on a node. One that is on none does not start with it: it may be
+/// the next of the name, of the pod whose claim it is.
 fn release(core: &Core, key: &NamespacedName, claim: &PersistentVolumeClaim) -> Effect {
     let caches = &core.caches;
     let mut pods = caches.indexes.pods_using.get(key).filter_map(|key| caches.pods.get(key));
-    let is_used = pods.any(|pod| !pod.has_ended());
+    let is_used = pods.any(|pod| pod.node().is_some() && !pod.has_ended());
     if is_used { Effect::Done } else { Effect::of(drop_finalizer(&CLAIMS, &claim.metadata, PVC_PROTECTION)) }
 }
 

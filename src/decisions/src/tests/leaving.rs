@@ -637,3 +637,37 @@ fn those_who_have_to_be_together_are_not_bound_where_others_are_yet_to_make_way(
     let decision = decide(&mut state_of(&[&objects[..], &pods].concat()), &full(), NOW).unwrap();
     assert_eq!((bound_pods(&decision), decision.evictions.len()), (vec![], 1), "{decision:?}");
 }
+
+/// The regressions: beside a rule of another kind, or on a node with a Reservation of their own, no part of them came.
+#[test]
+fn as_many_of_a_group_come_as_of_one_that_fits_whatever_else_is_asked_for() {
+    let web = json!({"metadata": {"labels": {"app": "web"}}, "spec": {"affinity": {"podAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "web"}}}]}}}});
+    let spread = json!({"spec": {"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": ZONE,
+        "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"app": "nobody"}}}]}});
+    let room = Object::from(typed::<berth_api::Reservation>(json!({"metadata": {"name": "r", "uid": "uid-r"},
+        "spec": {"ttl": "0s", "allocateOnce": false, "owners": [{"labelSelector": {"matchLabels": {"app": "web"}}}],
+            "template": {"spec": {"containers": [{"name": "c", "image": "c", "resources": {"requests": {"cpu": "1"}}}]}}},
+        "status": {"phase": "Available", "nodeName": "n", "allocatable": {"cpu": "1"}}})));
+    let node = mk_node("n", "3", &json!({"kubernetes.io/hostname": "n", ZONE: "a"}));
+    let beside = mk_node("m", "1", &json!({"kubernetes.io/hostname": "m", ZONE: "b"}));
+    let avoids = mk_pod("avoids", "1", on("m", away_from("web"), false));
+    for (what, more, others) in [
+        ("nothing", json!({}), vec![]),
+        ("a rule about nobody", away_from("nobody"), vec![]),
+        ("a spread", spread, vec![]),
+        ("a rule of another", json!({}), vec![beside, avoids]),
+        ("a Reservation", json!({}), vec![room]),
+    ] {
+        let mut of_group = web.clone();
+        merge(&mut of_group, more);
+        let n_bound = |names: &[&str]| {
+            let pods: Vec<Object> = names.iter().map(|name| mk_pod(name, "1", of_group.clone())).collect();
+            let mut state = state_of(&[&[node.clone()][..], &others, &pods].concat());
+            let decision = decide(&mut state, &full(), NOW).unwrap();
+            bound_pods(&decision).into_iter().filter(|(name, _)| names.contains(name)).count()
+        };
+        assert_eq!((n_bound(&["a", "b", "c"]), n_bound(&["a", "b", "c", "d"])), (3, 3), "{what}");
+    }
+}
