@@ -261,6 +261,7 @@ async fn a_claim_in_use_stays_until_its_pods_are_gone() {
     world.create("persistentvolumes", &volume("v", "5Gi", &json!({}))).await;
     world.create("persistentvolumeclaims/default", &claim("1Gi", &json!({}))).await;
     let mut user = pod("user");
+    user["spec"]["nodeName"] = "n1".into();
     user["spec"]["volumes"] = json!([{"name": "d", "persistentVolumeClaim": {"claimName": "c"}}]);
     world.create("pods/default", &user).await;
     world.settle().await;
@@ -268,7 +269,7 @@ async fn a_claim_in_use_stays_until_its_pods_are_gone() {
     world.settle().await;
     assert!(!is_live(&world.get("persistentvolumeclaims/default/c").await.unwrap()));
     world.delete("pods/default/user").await;
-    world.settle().await;
+    world.live("n1").await;
     assert!(world.get("persistentvolumeclaims/default/c").await.is_none());
     assert_eq!(phase(&world, "v").await, "Released");
 }
