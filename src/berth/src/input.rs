@@ -6,7 +6,8 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use berth_plan::{
-    Effort, FeatureGates, Input, MaxShare, Money, Options, Plan, Replicas, Validate, parse_max_share, parse_money,
+    Effort, FeatureGates, Input, MaxShare, Money, Options, Plan, PreferencePolicy, Replicas, Validate, parse_max_share,
+    parse_money,
 };
 use clap::ValueEnum;
 use jiff::Timestamp;
@@ -78,6 +79,9 @@ pub(crate) struct SolveArgs {
     /// Launch types with GPUs or other accelerators also for pods that ask for none, where these are cheapest
     #[arg(long)]
     gpu_types_for_any_pod: bool,
+    /// Whether nodes are launched and kept for what pods prefer: preferred affinity, ScheduleAnyway spread, PreferNoSchedule taints
+    #[arg(long, value_enum, value_name = "POLICY", default_value_t = PreferencePolicyArg::Respect, ignore_case = true)]
+    preference_policy: PreferencePolicyArg,
     /// Feature gates: ReservedCapacity (on by default), NodeOverlay, SpotToSpotConsolidation, NodeRepair, StaticCapacity
     #[arg(long, value_name = "GATE=BOOL,…", default_value = "", hide_default_value = true, value_parser = parse_gates)]
     feature_gates: FeatureGates,
@@ -114,6 +118,16 @@ enum EffortArg {
     Default,
     /// Search longer, for up to minutes
     High,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum PreferencePolicyArg {
+    /// A node is launched where a preference asks for one, and pods keep what they prefer when nodes are consolidated
+    #[value(name = "Respect")]
+    Respect,
+    /// Nodes are launched and kept for what pods require alone
+    #[value(name = "Ignore")]
+    Ignore,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -244,6 +258,10 @@ impl SolveArgs {
         let mut gates = self.feature_gates.clone();
         // Names in the input must not be able to choose their hashes.
         gates.hash_key = std::array::from_fn(|i| RandomState::new().hash_one(i));
+        gates.preferences = match self.preference_policy {
+            PreferencePolicyArg::Respect => PreferencePolicy::Respect,
+            PreferencePolicyArg::Ignore => PreferencePolicy::Ignore,
+        };
         if let Some(file) = &self.scheduler_config {
             let config = berth_plan::read_scheduler_config(file)?;
             (gates.reservations, gates.pod_topology_spread) = (config.reservations, config.spread);

@@ -36,7 +36,7 @@ mod writer;
 
 pub use berth_decisions::{Effort, MaxShare, SolveOptions, parse_max_share};
 pub use berth_disruption::Methods as ConsolidationMethods;
-pub use berth_model::Money;
+pub use berth_model::{Money, PreferencePolicy};
 pub use clock::Clock;
 pub use fence::{Closed, Fence};
 pub use kind::{Kind, NamedObject};

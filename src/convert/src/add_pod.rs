@@ -50,6 +50,7 @@ impl Builder {
             labels: LabelsId(0),
             node: None,
             nominated_node: None,
+            insists: object.insists,
             owner: None,
             is_gone: matches!(phase, Some("Succeeded" | "Failed")),
             deletion: object.is_terminating.then(|| deletion_at(self.options.now, metadata)),

@@ -135,6 +135,7 @@ impl Builder {
         put_running_last(&running, &mut cluster);
         existing.settle_holdings(&reservations);
         cluster.default_spread = default_spread(&self.options.pod_topology_spread, &mut cluster.symbols);
+        cluster.preferences = self.options.preferences;
         cluster.rules = rules(&self.options.reservations, &cluster);
         let pools = settle_pools(&self.pools, self.expansion, &self.class_catalogues, &mut cluster, &mut warnings);
         let is_planned = self.expansion == Expansion::Workloads;

@@ -1,7 +1,7 @@
 //! What the conversion takes into account.
 
 use berth_api::{PodTopologySpreadArgs, ReservationArgs};
-use berth_model::ResourceLimit;
+use berth_model::{PreferencePolicy, ResourceLimit};
 use jiff::Timestamp;
 
 /// Feature gates, with the defaults of Karpenter (facts: `ReservedCapacity` is on, the others are off).
@@ -22,6 +22,8 @@ pub struct Options {
     pub reservations: ReservationArgs,
     /// What it says of pods without spread constraints of their own.
     pub pod_topology_spread: PodTopologySpreadArgs,
+    /// Whether nodes are launched and kept for what pods prefer.
+    pub preferences: PreferencePolicy,
     /// How many replicas a HorizontalPodAutoscaler's workload has.
     pub replicas: Replicas,
     /// The time at which objects count: Reservations that have expired by then are over. Without one nothing expires.
@@ -63,6 +65,7 @@ impl Default for Options {
             node_repair: false,
             reservations: ReservationArgs::default(),
             pod_topology_spread: PodTopologySpreadArgs::default(),
+            preferences: PreferencePolicy::default(),
             replicas: Replicas::Current,
             now: None,
             resource_limit: ResourceLimit::default(),

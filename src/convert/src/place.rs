@@ -1,7 +1,7 @@
 //! Pods where they are: on a node, or among those that are pending.
 
 use berth_model::{
-    BoundPod, Cluster, LabelsId, MemberKind, MemberRun, PodSpec, PodStage, PreAllocatable, RowId, SpecId, Sym,
+    BoundPod, Cluster, Insists, LabelsId, MemberKind, MemberRun, PodSpec, PodStage, PreAllocatable, RowId, SpecId, Sym,
 };
 
 use crate::existing::ExistingNodes;
@@ -55,6 +55,7 @@ pub(crate) fn place_pods(
                 let nominated = pod.nominated_node.filter(|_| pod.node.is_none());
                 let nominated = nominated.filter(|node| existing.position(*node).is_some());
                 let spec = nominated_to(nominated, spec, cluster);
+                let spec = insisting(pod.insists, spec, cluster);
                 let run = MemberRun { name: pod.name, numbers: None };
                 add_member(MemberKind::Pod, pod.namespace, spec, labels, run, cluster);
                 let row = cluster.row_of(MemberKind::Pod, pod.namespace, spec, labels);
@@ -120,6 +121,13 @@ fn nominated_to(node: Option<Sym>, spec: SpecId, cluster: &mut Cluster) -> SpecI
         }
         _ => spec,
     }
+}
+
+/// The spec of a pod that asks for some of its preferences as if they were required.
+fn insisting(on: Insists, spec: SpecId, cluster: &mut Cluster) -> SpecId {
+    let known = cluster.spec(spec).filter(|_| !on.is_empty()).cloned();
+    let Some(known) = known.map(|known| known.insisting(on, &cluster.symbols)) else { return spec };
+    cluster.intern_spec(known)
 }
 
 pub(crate) fn add_member(

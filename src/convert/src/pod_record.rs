@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use berth_model::{Assigned, LabelsId, Sym};
+use berth_model::{Assigned, Insists, LabelsId, Sym};
 use berth_surplus::{DELETION_COST, Phase, Standing, deletion_cost};
 use jiff::Timestamp;
 use k8s_openapi::api::core;
@@ -22,6 +22,8 @@ pub(crate) struct PodRecord {
     pub(crate) node: Option<Sym>,
     /// The node on which room was made for it.
     pub(crate) nominated_node: Option<Sym>,
+    /// The preferences that it asks for as if they were required.
+    pub(crate) insists: Insists,
     /// Index into the owners.
     pub(crate) owner: Option<u32>,
     /// Whether it has ended.
@@ -91,6 +93,8 @@ pub struct PodParts<'p> {
     pub status: Option<&'p core::v1::PodStatus>,
     /// When it started.
     pub started: Option<Timestamp>,
+    /// The preferences that it asks for as if they were required while it is on no node.
+    pub insists: Insists,
     /// The metadata and the spec once more, where other pods may have the very same: they are read once for all of these.
     pub shared: Option<(&'p Arc<ObjectMeta>, &'p Arc<core::v1::PodSpec>)>,
 }
@@ -109,6 +113,7 @@ impl<'p> PodParts<'p> {
             node: spec.as_ref().and_then(|spec| spec.node_name.as_deref()),
             status: status.as_ref(),
             started: status.as_ref().and_then(|status| status.start_time.as_ref()).map(|time| time.0),
+            insists: Insists::default(),
             shared: None,
         }
     }

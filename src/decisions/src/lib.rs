@@ -36,6 +36,7 @@ mod market;
 mod options;
 mod outlook;
 mod plans;
+mod preferring;
 mod replicas;
 mod rest;
 mod scarce_volumes;

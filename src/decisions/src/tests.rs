@@ -13,6 +13,7 @@ mod follow;
 mod kept;
 mod leaving;
 mod order;
+mod preferring;
 mod released;
 mod reserved;
 mod scarce_volumes;

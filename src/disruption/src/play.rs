@@ -14,6 +14,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use crate::candidate::Candidate;
 use crate::command::Places;
 use crate::pods;
+use crate::simulate::Insisting;
 
 /// What was assumed, so that it can be taken back.
 #[derive(Debug, Default)]
@@ -138,7 +139,7 @@ pub(crate) fn stand_up(state: &mut State, launches: &[(String, &Launch)], now: T
 /// Carries a command out. `None`, and nothing is changed, where a pod would not find its place again, or a launch no slot.
 pub(crate) fn play(
     (state, decider): (&mut State, &mut Decider),
-    gone: &[&Candidate],
+    (gone, insists): (&[&Candidate], &[Insisting]),
     launches: &[(String, &Launch)],
     options: &berth_decisions::Options,
     now: Time,
@@ -167,6 +168,9 @@ pub(crate) fn play(
             played.assume(state, claim, Patch::Remove);
         }
         played.assume(state, &candidate.node, Patch::Remove);
+    }
+    for (pod, on) in insists {
+        played.assume(state, pod, Patch::Insist(*on));
     }
     // What a removed node frees is not given back: it is free only when the cloud's count says so.
     if !played.create(state, launches, now) {

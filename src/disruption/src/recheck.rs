@@ -17,7 +17,7 @@ use crate::prices::Prices;
 use crate::reason::{Reason, no_budget, reason};
 use crate::replicas::static_replacement;
 use crate::search::may_launch;
-use crate::simulate::{Verdict, places_on_slot_of};
+use crate::simulate::{Verdict, insisting, places_on_slot_of};
 use crate::survey::Survey;
 use crate::worth::{SAVES_NOTHING, worth};
 
@@ -136,11 +136,18 @@ pub fn confirm(
         if method == Method::Emptiness {
             return Ok(Ok(Vec::new()));
         }
-        let mut played = play((&mut *state, &mut *decider), gone, &[], &options.decisions, now)?;
         let others = options.together.iter().filter_map(|name| survey.of_name(name));
         let all: Vec<&Candidate> = gone.iter().copied().chain(others).collect();
-        if played.is_none() && all.len() > gone.len() {
-            played = play((&mut *state, decider), &all, &[], &options.decisions, now)?;
+        let insists = insisting((&mut *state, &mut *decider), &all, now)?;
+        let mut played = None;
+        // What they prefer is given up where it cannot be kept: the command goes on.
+        for insists in [&insists[..], &[]].into_iter().skip(usize::from(insists.is_empty())) {
+            for gone in [gone, &all].into_iter().take(if all.len() > gone.len() { 2 } else { 1 }) {
+                if played.is_none() {
+                    let known = (gone, insists);
+                    played = play((&mut *state, &mut *decider), known, &[], &options.decisions, now)?;
+                }
+            }
         }
         let Some(mut played) = played else {
             let count = gone.iter().map(|candidate| candidate.n_evictions).sum();

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use berth_decisions::{DecideError, Decider, Decision, Launch, Nomination, give_places};
-use berth_model::Money;
-use berth_state::{Key, Kind, State, Time};
+use berth_model::{Insists, Money};
+use berth_state::{Key, Kind, ObjectRef, State, Time};
 
 use crate::candidate::Candidate;
 use crate::prices::{Price, Prices};
@@ -28,7 +28,12 @@ pub(crate) struct Replacement {
     pub(crate) moves: Vec<Nomination>,
     /// Such pods, by `namespace/name`, for which room is kept where they are sent, and which may not go there now.
     pub(crate) kept_out: Vec<Box<str>>,
+    /// Such pods that keep what they prefer.
+    pub(crate) insists: Vec<Insisting>,
 }
+
+/// A pod, and the preferences that hold where it runs.
+pub(crate) type Insisting = (ObjectRef, Insists);
 
 /// Nodes that are launched for nobody but those who would wait without the removal.
 #[derive(Debug, Clone, Copy, Default)]
@@ -173,7 +178,21 @@ pub(crate) fn by_name(pod: &Key) -> Box<str> {
     format!("{}/{}", pod.namespace, pod.name).into()
 }
 
-/// Removes the nodes in a fork, and asks where their pods go.
+/// The pods of nodes that keep what they prefer where these go: what holds where they run. Nodes that drifted go whatever becomes of
+/// it.
+pub(crate) fn insisting(
+    (state, decider): (&mut State, &mut Decider),
+    gone: &[&Candidate],
+    now: Time,
+) -> Result<Vec<Insisting>, DecideError> {
+    let may_lose = |candidate: &Candidate| candidate.drift.is_some() || candidate.is_empty;
+    let nodes = gone.iter().filter(|candidate| !may_lose(candidate)).map(|candidate| &*candidate.node.key.name);
+    let kept = decider.preferences_kept(state, &nodes.collect::<Vec<&str>>(), now)?;
+    let of_pod = |(pod, on): (Key, Insists)| Some((state.pod(&pod.namespace, &pod.name)?.reference(), on));
+    Ok(kept.into_iter().filter_map(of_pod).collect())
+}
+
+/// Removes the nodes in a fork, and asks where their pods go, which keep what they prefer.
 pub(crate) fn what_if(
     (state, decider): (&mut State, &mut Decider),
     gone: &[&Candidate],
@@ -181,6 +200,7 @@ pub(crate) fn what_if(
     (prices, baseline): (&Prices, &Baseline),
     now: Time,
 ) -> Result<Verdict, DecideError> {
+    let insists = insisting((&mut *state, &mut *decider), gone, now)?;
     let mut fork = state.fork();
     // By name: one that moved before, in a command that this one follows, is not the one that is observed any more.
     let mut moved: BTreeSet<Key> = BTreeSet::new();
@@ -196,6 +216,11 @@ pub(crate) fn what_if(
             Err(error) => return Ok(Verdict::Fails(vec![reason(error.to_string())])),
         }
     }
+    for (pod, on) in &insists {
+        if let Err(error) = fork.insist(pod, *on) {
+            return Ok(Verdict::Fails(vec![reason(error.to_string())]));
+        }
+    }
     let mut decision = decider.decide(fork.state(), options, now)?;
     give_places(&mut decision, &moved, fork.state());
     let mut without_place: BTreeMap<String, usize> = BTreeMap::new();
@@ -206,7 +231,9 @@ pub(crate) fn what_if(
                 let text = format!("the room of Reservation {} would find no other place: {why}", object.key.name);
                 without_place.insert(text, 0);
             } else {
-                *without_place.entry(format!("not all pods would schedule: {why}")).or_default() += 1;
+                let insists = insists.iter().any(|(pod, _)| pod.key == object.key);
+                let where_they = if insists { " where they have what they prefer" } else { "" };
+                *without_place.entry(format!("not all pods would schedule{where_they}: {why}")).or_default() += 1;
             }
         }
     }
@@ -240,7 +267,8 @@ pub(crate) fn what_if(
     let launches = decision.launches.into_iter().filter(takes_moved).collect();
     let placed = decision.nominations.iter().chain(&decision.moves).filter(|known| known.is_kept_out);
     let kept_out = placed.map(|known| &known.object.key).filter(|key| moved.contains(*key)).map(by_name).collect();
-    Ok(Verdict::Fits(Replacement { launches, price, n_more, n_placed, for_placed, moves: decision.moves, kept_out }))
+    let moves = decision.moves;
+    Ok(Verdict::Fits(Replacement { launches, price, n_more, n_placed, for_placed, moves, kept_out, insists }))
 }
 
 /// Whether somebody who has no place, nor will have one on the slots that others leave, has one once this node has left its own.

@@ -19,6 +19,7 @@ mod grace;
 mod joint;
 mod karpenter;
 mod live;
+mod preferences;
 mod rolls;
 mod rooms;
 mod slots;
@@ -116,7 +117,10 @@ pub(crate) fn state_of(objects: &[Object], slots: &[(&str, u32, &str, u32)]) -> 
 }
 
 fn state_with(objects: &[Object], catalogue: &Value) -> State {
-    let mut state = State::new(berth_state::Options::default());
+    filled(State::new(berth_state::Options::default()), objects, catalogue)
+}
+
+fn filled(mut state: State, objects: &[Object], catalogue: &Value) -> State {
     for &kind in Kind::ALL {
         let objects = objects.iter().filter(|object| object.kind() == kind).cloned().collect();
         state.apply(Event::Relisted { kind, objects, resource_version: None }).unwrap();
@@ -257,7 +261,7 @@ fn pods_that_came_from_a_node_that_went_go_on_with_the_next() {
         let decisions = berth_decisions::Options { launches: true, ..Default::default() };
         for candidate in survey.candidates.iter().filter(|known| &*known.node.key.name != "c") {
             // As it was before the first: the second has the pods of both.
-            let played = play((&mut state, &mut decider), &[candidate], &[], &decisions, now()).unwrap();
+            let played = play((&mut state, &mut decider), (&[candidate], &[]), &[], &decisions, now()).unwrap();
             assert!(played.is_some());
         }
         let pods = state.pods().filter(|pod| pod.node().is_none());
@@ -648,7 +652,7 @@ proptest! {
     /// What is told of a node without a whole decision is what a whole decision tells. Where new nodes cost too much, the
     /// reason may be another.
     #[test]
-    fn verdicts_are_those_of_the_full_what_if(cluster in clusters(), slots in 0..2_u32, price in 0..4_i128, ports in 0..3_usize, skew in 0..3_u32) {
+    fn verdicts_are_those_of_the_full_what_if(cluster in clusters(), slots in 0..2_u32, price in 0..4_i128, ports in 0..3_usize, skew in 0..3_u32, is_soft in any::<bool>()) {
         let mut objects = vec![free_pool(&["spot", "on-demand", "reserved"])];
         for (i, (of_type, kind, pods)) in cluster.iter().enumerate() {
             let (name, instance_type) = (format!("n{i}"), ["small", "medium", "large", "huge"][*of_type]);
@@ -659,6 +663,8 @@ proptest! {
                 let spec = match (j + ports) % 4 {
                     0 => json!({"nodeSelector": {"topology.kubernetes.io/zone": "a"}}),
                     1 => json!({"nodeSelector": {"karpenter.sh/capacity-type": "on-demand"}}),
+                    2 if is_soft => json!({"affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
+                        {"weight": 1, "podAffinityTerm": {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"like": "2"}}}}]}}}),
                     2 => json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
                         {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"like": "2"}}}]}}}),
                     _ if skew > 0 => json!({"topologySpreadConstraints": [{"maxSkew": skew, "topologyKey": "topology.kubernetes.io/zone",

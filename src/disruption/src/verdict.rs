@@ -1,7 +1,7 @@
 //! A verdict for each node by itself, told without a whole decision where that can be: the scheduler that is kept says
 //! whose pods fit elsewhere, a bound refuses what no new node could make cheaper, and alike pods share a plan.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use berth_decisions::{DecideError, Decider, Outlook, Question, Tally};
 use berth_model::Money;
@@ -13,7 +13,7 @@ use crate::pending::{note_waiting, what_if_beside};
 use crate::pods::disrupted;
 use crate::prices::{Price, Prices};
 use crate::reason::{Reason, reason};
-use crate::simulate::{self, Replacement, places_on_slot_of};
+use crate::simulate::{self, Replacement, insisting, places_on_slot_of};
 use crate::survey::Survey;
 use crate::worth::{SAVES_NOTHING, below, below_on_slots, cost_of, takes_any_launch, worth};
 
@@ -155,6 +155,14 @@ pub(crate) fn forecasts(
         })
         .collect();
     let (outlooks, mut tally) = decider.outlooks(state, &questions, most_plans, &options.decisions, now)?;
+    // Outlooks know no preferences of those who move: who has no place without them has none with them, nor a cheaper one.
+    let may_go = candidates.iter().zip(&outlooks).filter(|(_, outlook)| {
+        matches!(outlook, Outlook::Fits { .. } | Outlook::Cheaper { .. } | Outlook::Launches { .. })
+    });
+    let may_go: Vec<&Candidate> = may_go.map(|(candidate, _)| *candidate).collect();
+    let insisting = insisting((&mut *state, decider), &may_go, now)?;
+    let insisting: BTreeSet<&str> =
+        insisting.iter().filter_map(|(pod, _)| state.pod(&pod.key.namespace, &pod.key.name)?.node()).collect();
     let verdict = |(candidate, outlook): (&&Candidate, Outlook)| {
         let verdict = match outlook {
             Outlook::Unknown => Verdict::Unknown,
@@ -200,7 +208,8 @@ pub(crate) fn forecasts(
             }
         };
         let is_to_be_asked = |verdict: &Verdict| {
-            matches!(verdict, Verdict::Pays { .. }) && survey.is_slot_for_who_waits(candidate, options)
+            matches!(verdict, Verdict::Pays { .. })
+                && (insisting.contains(&*candidate.node.key.name) || survey.is_slot_for_who_waits(candidate, options))
         };
         let verdict = if is_to_be_asked(&verdict) { Verdict::Unknown } else { verdict };
         (candidate.node.clone(), verdict)

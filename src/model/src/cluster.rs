@@ -4,8 +4,8 @@ use rustc_hash::FxHashMap;
 
 use crate::{
     Daemon, DefaultSpread, DisruptionBudget, InstanceType, Keyed, KeyedMap, KeyedSet, Labels, LabelsId, MemberKind,
-    Namespace, Node, NodePool, PendingRow, PodSpec, Requirements, Reservation, ReservationId, ReservationRules,
-    ResourceNames, RowId, Shared, Slots, SpecId, Sym, Symbols,
+    Namespace, Node, NodePool, PendingRow, PodSpec, PreferencePolicy, Requirements, Reservation, ReservationId,
+    ReservationRules, ResourceNames, RowId, Shared, Slots, SpecId, Sym, Symbols,
 };
 
 /// The label keys that decisions know by meaning, interned.
@@ -78,6 +78,8 @@ pub struct Cluster {
     pub rules: ReservationRules,
     /// What it says of pods without spread constraints of their own.
     pub default_spread: DefaultSpread,
+    /// Whether nodes are launched and kept for what pods prefer.
+    pub preferences: PreferencePolicy,
     /// StorageClasses that limit where volumes are made, and where; decisions do not look at them, reasons do.
     pub storage_topologies: Vec<(Sym, Vec<Requirements>)>,
     /// Whether volumes that are there were shared out among pods beforehand: another share might cost less.
@@ -131,6 +133,7 @@ impl Cluster {
             reservations: Vec::new(),
             rules: ReservationRules::default(),
             default_spread: DefaultSpread::default(),
+            preferences: PreferencePolicy::default(),
             storage_topologies: Vec::new(),
             has_shared_out_volumes: false,
             budgets: Vec::new(),
@@ -180,6 +183,7 @@ impl Cluster {
             reservations: self.reservations.clone(),
             rules: self.rules.clone(),
             default_spread: self.default_spread.clone(),
+            preferences: self.preferences,
             storage_topologies: self.storage_topologies.clone(),
             has_shared_out_volumes: self.has_shared_out_volumes,
             budgets: Vec::new(),

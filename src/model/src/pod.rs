@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::{
-    Assigned, Labels, LabelsId, Requirements, ReservationAsk, ReservationId, Resources, Selector, SpecId, Sym,
-    Toleration, UnitsAsk,
+    Assigned, Insisting, Labels, LabelsId, Requirements, ReservationAsk, ReservationId, Resources, Selector, SpecId,
+    Sym, Toleration, UnitsAsk,
 };
 
 /// A topology spread constraint.
@@ -222,6 +222,8 @@ pub struct PodSpec {
     pub reservation: ReservationAsk,
     /// Set when the pod cannot be planned at all.
     pub refusal: Option<Refusal>,
+    /// Set in what-ifs: the preferences that are asked for as if they were required.
+    pub insists: Option<Box<Insisting>>,
 }
 
 impl PodSpec {

@@ -42,7 +42,7 @@ mod terminal;
 
 pub use berth_convert::{Options as FeatureGates, Replicas, UnknownGate};
 pub use berth_manifests::{Input, Validate, known_kinds, read_scheduler_config};
-pub use berth_model::Money;
+pub use berth_model::{Money, PreferencePolicy};
 pub use berth_provisioning::{Effort, MaxShare, ParseShareError, ShareKey, parse_max_share};
 pub use decimal::{ParseMoneyError, exact as dollars, parse_money};
 pub use error::PlanError;

@@ -1,7 +1,8 @@
 //! A class as it is asked for: with all its preferences as requirements, and then with ever fewer.
 
 use berth_model::{
-    ClassId, Cluster, Constraint, CounterId, Effect, PodClass, PodSpec, Requirements, SpecId, Sym, Universe,
+    ClassId, Cluster, Constraint, CounterId, Effect, PodClass, PodSpec, PreferencePolicy, Requirements, SpecId, Sym,
+    Universe,
 };
 
 /// A class, with the preferences that are not relaxed yet taken as requirements.
@@ -45,7 +46,8 @@ pub struct Apart {
 
 /// The demands of a class, from all preferences kept to none, in Karpenter's order of relaxation: preferred pod
 /// affinity, preferred pod anti-affinity, preferred node affinity (each heaviest first), `ScheduleAnyway` spread,
-/// `PreferNoSchedule` taints. (The alternatives of required node affinity need no relaxation: all are tried at once.)
+/// `PreferNoSchedule` taints. (The alternatives of required node affinity need no relaxation: all are tried at once.) Where
+/// preferences are ignored there is the last alone.
 pub fn demands(cluster: &Cluster, universe: &Universe, id: ClassId) -> Vec<Demand> {
     let (Some(class), mut out) = (universe.class(id), Vec::new()) else { return Vec::new() };
     let Some(spec) = cluster.spec(class.spec) else { return out };
@@ -61,6 +63,10 @@ pub fn demands(cluster: &Cluster, universe: &Universe, id: ClassId) -> Vec<Deman
     let mut spread = class.preferred.spread.clone();
     let mut avoids_preferred_taints = untolerated_preferences(cluster, spec);
     let apart = apart_from_daemons(universe, class);
+    if cluster.preferences == PreferencePolicy::Ignore {
+        (affinity, anti_affinity, node_terms, spread) = Default::default();
+        avoids_preferred_taints = false;
+    }
     loop {
         let preferred = affinity.iter().chain(&anti_affinity).chain(&spread).copied();
         let constraints = class.required.iter().copied().chain(preferred);

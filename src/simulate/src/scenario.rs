@@ -108,6 +108,9 @@ pub(crate) struct Settings {
     /// Launch types with accelerators also for pods that ask for none.
     #[serde(default)]
     pub(crate) gpu_types_for_any_pod: bool,
+    /// As `--preference-policy`.
+    #[serde(default)]
+    pub(crate) preference_policy: PreferencePolicy,
     /// As `--feature-gates`.
     pub(crate) feature_gates: Option<String>,
     /// What becomes of the consolidation that NodePools ask for.
@@ -151,6 +154,15 @@ pub(crate) enum Effort {
     #[default]
     Default,
     High,
+}
+
+/// As `--preference-policy`: whether nodes are launched and kept for what pods prefer.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) enum PreferencePolicy {
+    #[default]
+    Respect,
+    Ignore,
 }
 
 /// What becomes of the consolidation that NodePools ask for.

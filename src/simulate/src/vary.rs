@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use berth_api::{ConsolidationPolicy, NillableDuration, NodePool};
-use berth_controllers::{ConsolidationMethods, Effort, Options as Controllers};
+use berth_controllers::{ConsolidationMethods, Effort, Options as Controllers, PreferencePolicy};
 use berth_manifests::nearest;
 
 use crate::check::is_price;
@@ -14,7 +14,7 @@ use crate::outcome::Outcome;
 use crate::scenario::Consolidation;
 
 /// What can be varied, beside reservations and gates.
-const KEYS: [&str; 5] = ["effort", "consolidation", "seed", "nodeCost", "evictionPrice"];
+const KEYS: [&str; 6] = ["effort", "consolidation", "seed", "nodeCost", "evictionPrice", "preferencePolicy"];
 /// The most variants that run at a time.
 const MOST: usize = 64;
 
@@ -46,6 +46,7 @@ enum Setting {
     Seed,
     NodeCost,
     EvictionPrice,
+    PreferencePolicy,
 }
 
 // === impl Variation ===
@@ -66,11 +67,12 @@ impl std::str::FromStr for Variation {
             ("seed", _) => Setting::Seed,
             ("nodeCost", _) => Setting::NodeCost,
             ("evictionPrice", _) => Setting::EvictionPrice,
+            ("preferencePolicy", _) => Setting::PreferencePolicy,
             (other, _) => {
                 let hint = nearest(other, KEYS).map_or(String::new(), |known| format!(": did you mean {known}?"));
                 let message = format!(
-                    "found {other:?}, expected reservation.ID, gate.NAME, effort, consolidation, seed, nodeCost or \
-                     evictionPrice{hint}"
+                    "found {other:?}, expected reservation.ID, gate.NAME, effort, consolidation, seed, nodeCost, \
+                     evictionPrice or preferencePolicy{hint}"
                 );
                 return Err(wrong(message));
             }
@@ -148,6 +150,14 @@ impl Variation {
                 let gates = format!("{name}={value}");
                 varied.controllers.convert.set_gates(&gates).map_err(|error| wrong(error.to_string()))?;
                 gates
+            }
+            Setting::PreferencePolicy => {
+                varied.controllers.convert.preferences = match value {
+                    "Respect" => PreferencePolicy::Respect,
+                    "Ignore" => PreferencePolicy::Ignore,
+                    _ => return Err(expected("Respect or Ignore")),
+                };
+                format!("preferencePolicy={value}")
             }
             Setting::Effort => {
                 varied.controllers.solve.effort = match value {

@@ -1225,3 +1225,21 @@ fn beyond_limit(folder: &Folder, text: &str, limit: u32) -> (i64, i64) {
     let seconds: Vec<i64> = beyond.map(|known| known.seconds).collect();
     (*seconds.first().unwrap(), *seconds.last().unwrap())
 }
+
+/// The regression: nodes were launched for a preferred spread at each growth, and consolidation moved their pods away again.
+#[test]
+fn nodes_that_are_launched_for_a_preference_stay_and_none_are_where_preferences_are_ignored() {
+    let folder = Folder::new("preferences");
+    let spread = "topologySpreadConstraints:
+        - maxSkew: 1
+          topologyKey: kubernetes.io/hostname
+          whenUnsatisfiable: ScheduleAnyway
+          labelSelector: {matchLabels: {app: web}}";
+    let text = scenario("on-demand", 4, "");
+    let text = text.replace("cpu: '3'", "cpu: 500m").replace("containers:", &format!("{spread}\n        containers:"));
+    let simulation = read(&folder, &text);
+    let variation: Variation = "preferencePolicy=Respect,Ignore".parse().unwrap();
+    let outcomes = run_all(&variants(&simulation, &[variation]).unwrap(), 1).unwrap();
+    let told = |outcome: &Outcome| (outcome.nodes.launched, outcome.pods.evictions);
+    assert_eq!(outcomes.iter().map(told).collect::<Vec<_>>(), [(4, 0), (1, 0)]);
+}

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use berth_model::Insists;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use crate::assume::Progress;
@@ -107,6 +108,11 @@ impl<'a> Fork<'a> {
     pub fn nominate(&mut self, pod: &ObjectRef, node: Option<&str>) -> Result<(), ForkError> {
         self.expect_unbound(pod)?;
         self.change(pod, Patch::Nominate { node: node.map(Into::into) })
+    }
+
+    /// A pod asks for these preferences as if they were required while it is on no node.
+    pub fn insist(&mut self, pod: &ObjectRef, on: Insists) -> Result<(), ForkError> {
+        self.change(pod, Patch::Insist(on))
     }
 
     /// A pod goes: what it has counts until it is gone.

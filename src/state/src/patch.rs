@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use berth_api::labels::koordinator::{DEVICE_ALLOCATED, RESERVATION_ALLOCATED, RESOURCE_STATUS};
 use berth_api::{ReservationPhase, ReservationStatus};
+use berth_model::Insists;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time as MetaTime;
 
@@ -42,6 +43,8 @@ pub enum Patch {
     Remove,
     /// A pod is off its node, and pending again as its controller would remake it.
     Remake,
+    /// A pod asks for these preferences as if they were required while it is on no node.
+    Insist(Insists),
 }
 
 // === impl Patch ===
@@ -106,6 +109,11 @@ impl Patch {
                 let mut changed = pod.to_pod();
                 remake(&mut changed);
                 shapes.pod_like(changed, Some(pod), None)
+            }),
+            Patch::Insist(on) => on_pod(object, |pod| {
+                let mut changed = pod.clone();
+                changed.more.get_or_insert_default().insists = *on;
+                changed
             }),
             Patch::Status(status) => match object {
                 Some(Kept::Whole(Object::Reservation(mut reservation))) => {

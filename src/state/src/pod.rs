@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use berth_convert::PodParts;
+use berth_model::Insists;
 use k8s_openapi::api::core::v1::{Pod, PodCondition, PodSpec, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference, Time as MetaTime};
 
@@ -41,6 +42,8 @@ pub(crate) struct More {
     /// Times that are no [`Moment`].
     pub(crate) created: Option<MetaTime>,
     pub(crate) started: Option<MetaTime>,
+    /// In what-ifs, the preferences that it asks for as if they were required.
+    pub(crate) insists: Insists,
 }
 
 // === impl PodRecord ===
@@ -151,6 +154,11 @@ impl PodRecord {
         self.started.time().or_else(|| Some(self.more.as_ref()?.started.as_ref()?.0))
     }
 
+    /// In what-ifs, the preferences that it asks for as if they were required while it is on no node.
+    pub(crate) fn insists(&self) -> Insists {
+        self.more.as_ref().map_or(Insists::default(), |more| more.insists)
+    }
+
     /// The node on which room was made for it.
     pub fn nominated_node(&self) -> Option<&str> {
         self.status()?.nominated_node_name.as_deref()
@@ -202,6 +210,7 @@ impl PodRecord {
             node: self.node.as_deref(),
             status: self.status(),
             started: self.started(),
+            insists: self.insists(),
             shared: self.spec.as_ref().map(|spec| (&self.metadata, spec)),
         }
     }

@@ -50,6 +50,7 @@ fn pods(a: &PodRecord, b: &PodRecord) -> bool {
         && one(a.spec.as_ref(), b.spec.as_ref())
         && a.node == b.node
         && a.started() == b.started()
+        && a.insists() == b.insists()
         && (a.status.is_some() == b.status.is_some() && one(a.status.as_ref(), b.status.as_ref()) || statuses_alike())
 }
 

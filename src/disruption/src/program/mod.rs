@@ -14,7 +14,7 @@ pub(crate) use bound::lower_bound;
 use std::collections::{BTreeMap, BTreeSet};
 
 use berth_decisions::ExpectedNodes;
-use berth_model::{BoundPod, Cluster, Labels, MemberKind, Node, PodSpec, SpecId, Sym};
+use berth_model::{BoundPod, Cluster, Insists, Labels, MemberKind, Node, PodSpec, SpecId, Sym};
 use berth_packing::{Consolidated, Consolidation, ExistingNode, Movable, Offer, Problem, consolidate};
 use berth_scheduling::filter;
 use berth_state::{State, is_remade};
@@ -25,6 +25,7 @@ use self::offers::offers;
 use self::places::{Domains, GroupId, Places};
 use crate::Options;
 use crate::candidate::Candidate;
+use crate::simulate::{self, Insisting};
 use crate::survey::Survey;
 use crate::worth::cost_of;
 
@@ -118,14 +119,21 @@ pub(crate) struct Leaving {
 }
 
 /// What makes pods of one sort: what they ask for, and by whom they may not be joined.
-type Kind = (SpecId, Option<(Sym, Vec<bool>)>);
+type Kind = (SpecId, Option<(Sym, KeptAway)>);
+
+/// Of each rule that keeps others off the node: whether that is about a pod like this; and how many such pods a node holds at most.
+type KeptAway = (Vec<bool>, u32);
 
 // === impl Program ===
 
 impl Program {
-    /// The program in which these candidates may go, whatever budgets let go at a time. `None` where the cluster is
-    /// too large for it.
-    pub(crate) fn of(state: &State, candidates: &[Candidate], (survey, options): (&Survey, &Options)) -> Option<Self> {
+    /// The program in which these candidates may go, whatever budgets let go at a time, and these pods keep what they prefer. `None`
+    /// where the cluster is too large for it.
+    pub(crate) fn of(
+        state: &State,
+        (candidates, insists): (&[Candidate], &[Insisting]),
+        (survey, options): (&Survey, &Options),
+    ) -> Option<Self> {
         let cluster = state.last_cluster()?;
         let nodes = nodes_by_name(cluster);
         let symbols = &cluster.symbols;
@@ -141,6 +149,7 @@ impl Program {
         }
         let held = held_rooms(cluster, &options.decisions.expected);
         let mut sorts = Sorts::new(cluster);
+        sorts.insists = insists.iter().map(|(pod, on)| (simulate::by_name(&pod.key), *on)).collect();
         let mut program = Program {
             problem: Consolidation::default(),
             packing: Problem::default(),
@@ -412,40 +421,53 @@ fn is_beyond(state: &State, cluster: &Cluster, pod: &BoundPod) -> bool {
 /// The sorts of pods that come again.
 struct Sorts<'c> {
     cluster: &'c Cluster,
+    /// By `namespace/name`: pods that keep what they prefer.
+    insists: BTreeMap<Box<str>, Insists>,
     ids: BTreeMap<Kind, u32>,
-    /// By sort: the spec, and whether a node holds one at most.
-    movables: Vec<(&'c PodSpec, bool)>,
+    /// By sort: the spec, and how many a node holds at most.
+    movables: Vec<(&'c PodSpec, u32)>,
 }
 
 // === impl Sorts ===
 
 impl<'c> Sorts<'c> {
     fn new(cluster: &'c Cluster) -> Self {
-        Sorts { cluster, ids: BTreeMap::new(), movables: Vec::new() }
+        Sorts { cluster, insists: BTreeMap::new(), ids: BTreeMap::new(), movables: Vec::new() }
     }
 
     fn id_of(&mut self, pod: &BoundPod) -> Option<u32> {
         let id = pod.replaced_by?;
         let spec = self.cluster.spec(id)?;
         let labels = self.cluster.labels(pod.labels)?;
-        let keeps_away = self.keeps_away(spec, labels);
-        let is_apart = spec.excludes_its_like() || keeps_away.contains(&true);
+        let keeps_away = self.keeps_away((pod, spec), labels);
+        let (_, at_most) = keeps_away;
         // Who keeps its like away is of one sort with its like alone, whatever else they are called: each pod of a StatefulSet has
         // a label of its own.
-        let own = is_apart.then_some((pod.namespace, keeps_away));
+        let own = (at_most != u32::MAX).then_some((pod.namespace, keeps_away));
         let next = u32::try_from(self.movables.len()).ok()?;
         let movables = &mut self.movables;
         Some(*self.ids.entry((id, own)).or_insert_with(|| {
-            movables.push((spec, is_apart));
+            movables.push((spec, at_most));
             next
         }))
     }
 
-    /// Of each rule that keeps others off the node: whether that is about pods with these labels.
-    fn keeps_away(&self, spec: &PodSpec, labels: &Labels) -> Vec<bool> {
+    fn keeps_away(&self, (pod, spec): (&BoundPod, &PodSpec), labels: &Labels) -> KeptAway {
         let Cluster { symbols, well_known, .. } = self.cluster;
-        let terms = spec.anti_affinity.iter().filter(|term| term.key == well_known.hostname);
-        terms.map(|term| term.selector.matches(labels, symbols)).collect()
+        let insists = || self.insists.get(&*format!("{}/{}", symbols.text(pod.namespace), pod.name)).copied();
+        let insists = if self.insists.is_empty() { None } else { insists() }.unwrap_or_default();
+        let [_, _, anti_affinity, spread] = spec.places_of_preferences();
+        let preferred = (anti_affinity..).zip(&spec.preferred_anti_affinity).filter(|(place, _)| insists.has(*place));
+        let terms = spec.anti_affinity.iter().chain(preferred.map(|(_, (_, term))| term));
+        let terms = terms.filter(|term| term.key == well_known.hostname);
+        let rules: Vec<bool> = terms.map(|term| term.selector.matches(labels, symbols)).collect();
+        if spec.excludes_its_like() || rules.contains(&true) {
+            return (rules, 1);
+        }
+        let preferred = spec.spread.iter().filter(|spread| !spread.is_required);
+        let held = (spread..).zip(preferred).filter(|(place, _)| insists.has(*place)).map(|(_, spread)| spread);
+        let held = held.filter(|spread| spread.key == well_known.hostname && spread.selector.matches(labels, symbols));
+        (rules, held.map(|spread| spread.max_skew).min().unwrap_or(u32::MAX))
     }
 
     /// `None` where there would be too much to look at.
@@ -462,10 +484,10 @@ impl<'c> Sorts<'c> {
             }
             admitted_by
         };
-        let movable = |(spec, is_apart): &(&PodSpec, bool)| Movable {
+        let movable = |(spec, at_most): &(&PodSpec, u32)| Movable {
             size: spec.requests.amounts().to_vec(),
             admitted_by: admits(spec),
-            at_most: if *is_apart { 1 } else { u32::MAX },
+            at_most: *at_most,
             anew: None,
         };
         Some(self.movables.iter().map(movable).collect())

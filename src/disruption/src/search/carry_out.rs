@@ -44,7 +44,8 @@ impl Search<'_> {
             let decisions = self.decisions();
             let before = if self.is_held_to_account(method) { Some(self.standing()?) } else { None };
             let used = self.used(&replacement.launches);
-            let played = play((self.state, self.decider), gone, &launches, &decisions, self.now);
+            let played =
+                play((self.state, self.decider), (gone, &replacement.insists), &launches, &decisions, self.now);
             if has_moves {
                 self.moves.clear();
             }

@@ -19,7 +19,7 @@ use crate::command::Method;
 use crate::play::Played;
 use crate::pods;
 use crate::program::{Leaving, Move, Program, Proposals};
-use crate::simulate::{Baseline, ByPod, Replacement, Verdict, by_name};
+use crate::simulate::{Baseline, ByPod, Replacement, Verdict, by_name, insisting};
 use crate::worth::worth;
 
 /// Commands that a proposal is cut into, about: of more nodes, several go together.
@@ -45,15 +45,17 @@ pub(super) type Step = (ObjectRef, ExpectedNodes);
 impl Search<'_> {
     /// The nodes that cost something, and the program in which they may go. `None` where there is nothing to choose, or the
     /// cluster is too large.
-    pub(super) fn program(&mut self) -> (Vec<Candidate>, Option<Program>) {
+    pub(super) fn program(&mut self) -> Result<(Vec<Candidate>, Option<Program>), DecideError> {
         let mut candidates = self.consolidatable();
         candidates.retain(|candidate| candidate.price.is_some_and(|price| price.marginal > Money::ZERO));
         if candidates.len() < 2 || self.is_spent() {
-            return (candidates, None);
+            return Ok((candidates, None));
         }
+        let all: Vec<&Candidate> = candidates.iter().collect();
+        let insists = insisting((self.state, self.decider), &all, self.now)?;
         self.state.cluster(self.now);
-        let program = Program::of(self.state, &candidates, (&self.survey, self.options));
-        (candidates, program)
+        let program = Program::of(self.state, (&candidates, &insists), (&self.survey, self.options));
+        Ok((candidates, program))
     }
 
     /// The proposal that a whole decision says saves most, if that is more than so much, with each pod where that decision has

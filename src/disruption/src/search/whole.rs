@@ -44,7 +44,7 @@ impl Search<'_> {
     /// with new nodes is taken where it saves more than without, and without where it saves no less than the best set by rank.
     pub(super) fn several(&mut self) -> Result<bool, DecideError> {
         let options = self.options;
-        let (candidates, program) = self.program();
+        let (candidates, program) = self.program()?;
         let is_whole = program.as_ref().is_some_and(Program::is_whole);
         let (leaving, mut proposals) = program.as_ref().map(Program::solve).unzip();
         let leaving = leaving.unwrap_or_default();

@@ -33,7 +33,7 @@ fn program_of(objects: &[Object]) -> Program {
     let (mut state, options) = (state_of(objects, &[]), Options::default());
     let prices = Prices::of(state.cluster(now()));
     let survey = Survey::of(&state, &prices, &options, now());
-    Program::of(&state, &survey.candidates, (&survey, &options)).unwrap()
+    Program::of(&state, (&survey.candidates, &[]), (&survey, &options)).unwrap()
 }
 
 #[test]

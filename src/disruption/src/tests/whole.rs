@@ -95,7 +95,7 @@ fn a_slot_that_two_node_pools_may_launch_is_one_slot() {
     let options = at(0.0).for_what_ifs();
     let prices = crate::prices::Prices::of(state.cluster(now()));
     let survey = crate::survey::Survey::of(&state, &prices, &options, now());
-    let program = crate::program::Program::of(&state, &survey.candidates, (&survey, &options)).unwrap();
+    let program = crate::program::Program::of(&state, (&survey.candidates, &[]), (&survey, &options)).unwrap();
     let (_, mut with_new) = program.solve();
     let first = with_new.next().unwrap();
     // The dearer one goes to the slot; the other stays, as nothing else saves.

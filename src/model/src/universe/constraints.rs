@@ -110,12 +110,17 @@ impl Builder {
         } else {
             own.required.extend(spec.affinity.iter().map(|term| Asked::Affinity(term_counter(self, term, false))));
         }
-        let affinity = spec.preferred_affinity.iter();
-        own.affinity.extend(affinity.map(|(weight, term)| (*weight, Asked::Affinity(term_counter(self, term, false)))));
-        let anti_affinity = spec.preferred_anti_affinity.iter();
-        own.anti_affinity.extend(
-            anti_affinity.map(|(weight, term)| (*weight, Asked::AntiAffinity(term_counter(self, term, false)))),
-        );
+        // What is asked for as if it were required is asked for by counters that are there: nobody else is kept off by it.
+        let [_, first_affinity, first_anti_affinity, first_spread] = spec.places_of_preferences();
+        for (place, (weight, term)) in (first_affinity..).zip(&spec.preferred_affinity) {
+            let asked = Asked::Affinity(term_counter(self, term, false));
+            own.prefer(spec.insists_on(place), asked, |own| own.affinity.push((*weight, asked)));
+        }
+        for (place, (weight, term)) in (first_anti_affinity..).zip(&spec.preferred_anti_affinity) {
+            let asked = Asked::AntiAffinity(term_counter(self, term, false));
+            own.prefer(spec.insists_on(place), asked, |own| own.anti_affinity.push((*weight, asked)));
+        }
+        let mut place = first_spread;
         for constraint in &spec.spread {
             let counter = self.spread_counter(cluster, namespace, spec, labels, constraint);
             let asked = Asked::Spread {
@@ -123,7 +128,12 @@ impl Builder {
                 max_skew: constraint.max_skew,
                 min_domains: constraint.min_domains.filter(|_| constraint.is_required),
             };
-            if constraint.is_required { &mut own.required } else { &mut own.spread }.push(asked);
+            if constraint.is_required {
+                own.required.push(asked);
+            } else {
+                own.prefer(spec.insists_on(place), asked, |own| own.spread.push(asked));
+                place += 1;
+            }
         }
         if spec.spread.is_empty()
             && let Some(selector) = cluster.spread_from(labels_id)
@@ -276,7 +286,7 @@ fn spread_filter(
 ) -> NodeFilter {
     let mut filter = NodeFilter::default();
     if honors_node_affinity {
-        filter.node_selector = spec.node_selector.clone();
+        filter.node_selector = spec.own_selector().clone();
         filter.required_terms.clone_from(&spec.required_terms);
     }
     if honors_taints {
@@ -291,6 +301,11 @@ fn spread_filter(
 }
 
 impl OwnConstraints {
+    // Counts a preference among what is required if the pod insists on it.
+    fn prefer(&mut self, is_required: bool, asked: Asked, prefer: impl FnOnce(&mut Self)) {
+        if is_required { self.required.push(asked) } else { prefer(self) }
+    }
+
     // What draws a shape: its own preferences and `others` that prefer it.
     pub(super) fn drawn(&self, others: impl Iterator<Item = (CounterId, i64)>) -> Vec<(CounterId, i64)> {
         let own = |asked: &[(i32, Asked)], sign: i64| -> Vec<(CounterId, i64)> {

@@ -1,7 +1,7 @@
 //! A scheduler between two decisions: what it knows of nodes, groups and classes is kept, and brought up to date by what has
 //! changed meanwhile. A decision is tried out and taken back: it is the cluster that says what came of it.
 
-use berth_model::{ClassId, Cluster, FilterId, Universe};
+use berth_model::{ClassId, Cluster, CounterId, FilterId, Sym, Universe};
 use fixedbitset::FixedBitSet;
 
 use super::Scheduler;
@@ -48,6 +48,15 @@ pub struct Trial {
     pub left: Vec<(ClassId, u32)>,
     /// Where the others go, by name, in order of rows of the input.
     pub placements: Vec<Placement>,
+}
+
+// === impl Paused ===
+
+impl Paused {
+    /// The domains in which nodes could be launched, of a spread counter on another key than the hostname.
+    pub fn launchable_domains(&self, counter: CounterId) -> impl Iterator<Item = Sym> {
+        self.tables.launchable.domains.get(&counter).into_iter().flatten().copied()
+    }
 }
 
 // === impl PausedTables ===

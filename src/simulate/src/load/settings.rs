@@ -3,7 +3,9 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use berth_controllers::{Ceilings, Effort, MaxShare, Options as Controllers, SolveOptions, Timings, parse_max_share};
+use berth_controllers::{
+    Ceilings, Effort, MaxShare, Options as Controllers, PreferencePolicy, SolveOptions, Timings, parse_max_share,
+};
 use berth_manifests::{ManifestError, SchedulerConfig};
 use serde_json::Value;
 
@@ -29,6 +31,7 @@ impl Loader {
                 .set_gates(gates)
                 .map_err(|error| self.wrong("settings.featureGates", error.to_string()))?;
         }
+        controllers.convert.preferences = settings.preference_policy.into();
         let node_cost = self.money("settings.nodeCost", settings.node_cost.unwrap_or(0.0))?;
         controllers.eviction_price = self.money("settings.evictionPrice", settings.eviction_price.unwrap_or(0.0))?;
         controllers.solve = SolveOptions {
@@ -119,6 +122,15 @@ impl From<scenario::Effort> for Effort {
             scenario::Effort::Low => Self::Low,
             scenario::Effort::Default => Self::Default,
             scenario::Effort::High => Self::High,
+        }
+    }
+}
+
+impl From<scenario::PreferencePolicy> for PreferencePolicy {
+    fn from(policy: scenario::PreferencePolicy) -> Self {
+        match policy {
+            scenario::PreferencePolicy::Respect => Self::Respect,
+            scenario::PreferencePolicy::Ignore => Self::Ignore,
         }
     }
 }

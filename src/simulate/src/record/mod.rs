@@ -15,7 +15,7 @@ use std::time::Duration;
 use berth_catalogue::{Catalogue, Money};
 use berth_cloudprovider::{OfferingKey, ReservationAdoption};
 use berth_cloudprovider_fake::cloud::{FakeCloud, MarketChange};
-use berth_controllers::{Effort, Options as Controllers};
+use berth_controllers::{Effort, Options as Controllers, PreferencePolicy};
 use berth_manifests::SchedulerConfig;
 use futures::stream::{BoxStream, SelectAll, StreamExt};
 use jiff::Timestamp;
@@ -369,6 +369,9 @@ fn where_not_usual(controllers: &Controllers) -> Map<String, Value> {
     if ceilings.iter().zip(of_usual).any(|(own, usual)| own.launches_per_hour != usual.launches_per_hour) {
         let launches: Vec<u32> = ceilings.iter().map_while(|own| own.launches_per_hour).collect();
         set("maxLaunches", launches.into());
+    }
+    if controllers.convert.preferences == PreferencePolicy::Ignore {
+        set("preferencePolicy", "Ignore".into());
     }
     if !controllers.solve.max_shares.is_empty() {
         let shares: Vec<String> = controllers.solve.max_shares.iter().map(ToString::to_string).collect();

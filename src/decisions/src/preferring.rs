@@ -1,0 +1,180 @@
+//! Which preferences of pods hold where they run.
+
+use std::collections::BTreeMap;
+
+use berth_model::{
+    BoundPod, ClassId, Cluster, Constraint, CounterId, Insists, Node, PodClass, PodSpec, PreferencePolicy, Sym,
+    Universe,
+};
+use berth_scheduling::{Paused, filter_admits_node, node_label};
+use berth_state::{Key, Kind, State, Time};
+use rustc_hash::FxHashMap;
+
+use crate::decider::{Decider, Kept};
+use crate::decision::DecideError;
+use crate::options::expect_synced;
+
+impl Decider {
+    /// Of the pods of these nodes that come again where their node goes: those with preferences of their own that hold where they
+    /// are, and which. A scheduler's default spread is none of these, nor is a `PreferNoSchedule` taint.
+    ///
+    /// # Errors
+    /// The state does not know every kind yet.
+    pub fn preferences_kept(
+        &mut self,
+        state: &mut State,
+        nodes: &[&str],
+        now: Time,
+    ) -> Result<Vec<(Key, Insists)>, DecideError> {
+        expect_synced(state)?;
+        self.leave_before_conversion(state, now);
+        let tracked = state.tracked(now);
+        let cluster = tracked.cluster;
+        if cluster.preferences == PreferencePolicy::Ignore {
+            return Ok(Vec::new());
+        }
+        let mut asked: Vec<(usize, &BoundPod)> = Vec::new();
+        for at in nodes.iter().filter_map(|node| tracked.position_of(node)) {
+            let pods = cluster.nodes.get(at).map_or(&[][..], |node| &node.pods);
+            asked.extend(pods.iter().filter(|pod| has_preferences(cluster, pod)).map(|pod| (at, pod)));
+        }
+        if asked.is_empty() {
+            return Ok(Vec::new());
+        }
+        let kept = self.kept_of(tracked);
+        let found = Asked::new(cluster, &kept, &asked).kept();
+        self.kept = Some(kept);
+        Ok(found)
+    }
+}
+
+fn has_preferences(cluster: &Cluster, pod: &BoundPod) -> bool {
+    pod.replaced_by.and_then(|spec| cluster.spec(spec)).is_some_and(PodSpec::has_preferences)
+}
+
+/// Pods that are asked about.
+struct Asked<'c> {
+    cluster: &'c Cluster,
+    universe: &'c Universe,
+    /// Node, pod, and the class that it has when it comes again.
+    pods: Vec<(&'c Node, &'c BoundPod, &'c PodClass)>,
+    counts: FxHashMap<CounterId, Counts>,
+}
+
+/// The pods of a counter.
+#[derive(Default)]
+struct Counts {
+    /// By node: whether the counter looks at it.
+    looks_at: Vec<bool>,
+    /// By domain with such a node.
+    by_domain: BTreeMap<Sym, u32>,
+    total: u32,
+}
+
+// === impl Asked ===
+
+impl<'c> Asked<'c> {
+    fn new(cluster: &'c Cluster, kept: &'c Kept, asked: &[(usize, &'c BoundPod)]) -> Self {
+        let (classes, universe) = (&kept.classes, kept.classes.universe());
+        let of_pod = |&(at, pod): &(usize, &'c BoundPod)| {
+            Some((cluster.nodes.get(at)?, pod, universe.class(classes.class_again(pod)?)?))
+        };
+        let pods: Vec<_> = asked.iter().filter_map(of_pod).collect();
+        let counters = pods.iter().flat_map(|(_, _, class)| preferred(class)).map(|constraint| constraint.counter());
+        let mut counts: FxHashMap<CounterId, Counts> = counters.map(|counter| (counter, Counts::default())).collect();
+        for (counter, counts) in &mut counts {
+            counts.name_domains(*counter, (cluster, universe), &kept.scheduler);
+        }
+        // By class, which of the counters its pods count in.
+        let mut of_class: FxHashMap<ClassId, Vec<CounterId>> = FxHashMap::default();
+        for (at, (node, ids)) in cluster.nodes.iter().zip(&universe.bound).enumerate() {
+            for (pod, id) in node.pods.iter().zip(ids) {
+                let counts_in = of_class.entry(*id).or_insert_with(|| {
+                    let all = universe.class(*id).map_or(&[][..], |class| &class.counts_in);
+                    all.iter().copied().filter(|counter| counts.contains_key(counter)).collect()
+                });
+                for counter in counts_in.iter() {
+                    let Some(known) = universe.counter(*counter) else { continue };
+                    if known.skips_terminating && pod.is_terminating() {
+                        continue;
+                    }
+                    let domain = node_label(cluster, node, known.key);
+                    if let Some((counts, domain)) = counts.get_mut(counter).zip(domain)
+                        && counts.looks_at.get(at) == Some(&true)
+                        && let Some(count) = counts.by_domain.get_mut(&domain)
+                    {
+                        *count = count.saturating_add(1);
+                        counts.total = counts.total.saturating_add(1);
+                    }
+                }
+            }
+        }
+        Asked { cluster, universe, pods, counts }
+    }
+
+    fn kept(&self) -> Vec<(Key, Insists)> {
+        let of_pod = |(node, pod, class): &(&Node, &BoundPod, &PodClass)| {
+            let spec = self.cluster.spec(class.spec)?;
+            let mut on = Insists::default();
+            let [of_node, first, ..] = spec.places_of_preferences();
+            let meets = |term| node.satisfies(term, &self.cluster.symbols, |key| node_label(self.cluster, node, key));
+            if spec.heaviest_term().is_some_and(meets) {
+                on = on.with(of_node);
+            }
+            for (place, constraint) in (first..).zip(preferred(class)) {
+                if self.holds(constraint, node) {
+                    on = on.with(place);
+                }
+            }
+            let key = Key::new(Kind::Pod, self.cluster.symbols.text(pod.namespace), &pod.name);
+            (!on.is_empty()).then_some((key, on))
+        };
+        self.pods.iter().filter_map(of_pod).collect()
+    }
+
+    /// Whether a preference of a pod holds on the node where it is.
+    fn holds(&self, constraint: Constraint, node: &Node) -> bool {
+        let counter = constraint.counter();
+        let (Some(known), Some(counts)) = (self.universe.counter(counter), self.counts.get(&counter)) else {
+            return false;
+        };
+        let domain = node_label(self.cluster, node, known.key);
+        let Some(&count) = domain.and_then(|domain| counts.by_domain.get(&domain)) else { return false };
+        let others = |counts_self: bool| count.saturating_sub(u32::from(counts_self));
+        match constraint {
+            Constraint::AntiAffinity { counts_self, .. } => others(counts_self) == 0,
+            Constraint::Affinity { counts_self, .. } => {
+                others(counts_self) > 0 || counts.total <= u32::from(counts_self)
+            }
+            Constraint::Spread { max_skew, .. } => {
+                // A node that is launched has none.
+                let is_host = known.key == self.cluster.well_known.hostname;
+                let least = if is_host { 0 } else { counts.by_domain.values().copied().min().unwrap_or(0) };
+                count.saturating_sub(least) <= max_skew
+            }
+        }
+    }
+}
+
+/// What a class prefers of others' places, as [`PodSpec::places_of_preferences`] has it from the second on.
+fn preferred(class: &PodClass) -> impl Iterator<Item = Constraint> {
+    let preferred = &class.preferred;
+    let weighted = preferred.affinity.iter().chain(&preferred.anti_affinity).map(|(_, constraint)| *constraint);
+    weighted.chain(preferred.spread.iter().copied())
+}
+
+// === impl Counts ===
+
+impl Counts {
+    /// The domains of a counter: those of nodes that it looks at, and those in which a node could be launched.
+    fn name_domains(&mut self, id: CounterId, (cluster, universe): (&Cluster, &Universe), scheduler: &Paused) {
+        let Some(counter) = universe.counter(id) else { return };
+        let filter = counter.filter.and_then(|filter| universe.filter(filter));
+        let looks_at =
+            |node: &Node| !node.is_coming_up && filter.is_none_or(|filter| filter_admits_node(cluster, node, filter));
+        self.looks_at = cluster.nodes.iter().map(looks_at).collect();
+        let nodes = cluster.nodes.iter().zip(&self.looks_at).filter(|(_, looks_at)| **looks_at);
+        let domains = nodes.filter_map(|(node, _)| node_label(cluster, node, counter.key));
+        self.by_domain.extend(domains.chain(scheduler.launchable_domains(id)).map(|domain| (domain, 0)));
+    }
+}
