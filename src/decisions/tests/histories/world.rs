@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use berth_api::ReservationPhase;
 use berth_decisions::{Decider, Options, Refreshed, Replica};
+use berth_model::Insists;
 use berth_state::{Event, Key, Kind, Object, ObjectRef, Outcome, Patch, SlotCount, State, Time, Typed, Write};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time as MetaTime;
@@ -476,8 +477,12 @@ impl World {
             self.writes.extend(fork.commit());
             return;
         }
+        let mut insists = changes.iter().map(|(_, b, _)| (0..8).filter(move |place| b >> place & 1 == 1));
         for node in nodes {
-            let _ = fork.remove_node(&node, now);
+            let on = insists.next().into_iter().flatten().fold(Insists::default(), Insists::with);
+            for pod in fork.remove_node(&node, now).unwrap_or_default() {
+                let _ = fork.insist(&pod, on);
+            }
         }
         if self.decides {
             let decision = decision_of(fork.state(), &mut self.decider, now);
