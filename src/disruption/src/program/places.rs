@@ -7,7 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use berth_model::{BoundPod, Cluster, LabelsId, Node, PodSpec, SpecId, Sym};
+use berth_model::{BoundPod, Cluster, LabelsId, Node, PodSpec, PodTerm, SpecId, Sym};
 
 /// Pods that no rule tells apart, by index.
 pub(super) type GroupId = u32;
@@ -77,7 +77,7 @@ impl Domains {
         Some(known)
     }
 
-    fn group(&mut self, cluster: &Cluster, spec: &PodSpec) -> Group {
+    fn group<'c>(&mut self, cluster: &Cluster, spec: &'c PodSpec) -> Group {
         let hostname = cluster.well_known.hostname;
         let mut positions = |keys: &mut dyn Iterator<Item = Sym>| -> Vec<usize> {
             let mut found: Vec<usize> = Vec::new();
@@ -92,10 +92,12 @@ impl Domains {
             }
             found
         };
-        let spread = spec.spread.iter().filter(|spread| spread.is_required).map(|spread| spread.key);
+        let preferred = |terms: &'c [(i32, PodTerm)]| terms.iter().map(|(_, term)| term);
+        let apart = spec.anti_affinity.iter().chain(preferred(&spec.preferred_anti_affinity));
+        let together = spec.affinity.iter().chain(preferred(&spec.preferred_affinity));
         Group {
-            apart: positions(&mut spread.chain(spec.anti_affinity.iter().map(|term| term.key))),
-            together: positions(&mut spec.affinity.iter().map(|term| term.key)),
+            apart: positions(&mut spec.spread.iter().map(|spread| spread.key).chain(apart.map(|term| term.key))),
+            together: positions(&mut together.map(|term| term.key)),
         }
     }
 
@@ -113,9 +115,9 @@ impl Domains {
     }
 }
 
-/// Whether rules of a spec say which domains its pods may be in.
+/// Whether rules of a spec say which domains its pods may be in, or prefer to.
 fn has_rules(spec: &PodSpec) -> bool {
-    spec.spread.iter().any(|spread| spread.is_required) || !spec.anti_affinity.is_empty() || !spec.affinity.is_empty()
+    spec.has_preferences() || !(spec.spread.is_empty() && spec.anti_affinity.is_empty() && spec.affinity.is_empty())
 }
 
 // === impl Places ===
