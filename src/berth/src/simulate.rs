@@ -21,7 +21,7 @@ pub(crate) struct Args {
     #[arg(value_name = "SCENARIO")]
     scenario: PathBuf,
     /// Run a variant for each value, and compare: reservation.ID=N,N%, gate.NAME=BOOL,BOOL, effort=…, consolidation=…,
-    /// nodeCost=N,N, evictionPrice=N,N or seed=N,N; several give every combination
+    /// nodeCost=N,N, evictionPrice=N,N, preferencePolicy=Respect,Ignore or seed=N,N; several give every combination
     #[arg(long, value_name = "KEY=VALUE,VALUE…")]
     vary: Vec<String>,
     /// Output format

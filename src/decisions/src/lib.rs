@@ -64,6 +64,7 @@ pub use joining::PlannedNode;
 pub use market::Question;
 pub use options::{ExpectedDrawers, ExpectedNodes, Options};
 pub use outlook::{Outlook, Tally};
+pub use preferring::Preferring;
 pub use replicas::{plan_replicas, pool_of, replicas};
 pub use since::{Finished, Since};
 pub use stand_ins::give_places;

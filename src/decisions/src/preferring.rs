@@ -1,4 +1,4 @@
-//! Which preferences of pods hold where they run.
+//! Pods that prefer some places to others, and what of that holds where they run.
 
 use std::collections::BTreeMap;
 
@@ -14,18 +14,24 @@ use crate::decider::{Decider, Kept};
 use crate::decision::DecideError;
 use crate::options::expect_synced;
 
+/// A pod that prefers some places to others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Preferring {
+    /// The pod.
+    pub pod: Key,
+    /// The preferences that hold where it is.
+    pub holds: Insists,
+    /// Those that are about who else is on its node, whether they hold or not.
+    pub on_host: Insists,
+}
+
 impl Decider {
-    /// Of the pods of these nodes that come again where their node goes: those with preferences of their own that hold where they
-    /// are, and which. A scheduler's default spread is none of these, nor is a `PreferNoSchedule` taint.
+    /// The pods of these nodes that come again where their node goes and have preferences of their own. A scheduler's default spread
+    /// is none, nor is a `PreferNoSchedule` taint.
     ///
     /// # Errors
     /// The state does not know every kind yet.
-    pub fn preferences_kept(
-        &mut self,
-        state: &mut State,
-        nodes: &[&str],
-        now: Time,
-    ) -> Result<Vec<(Key, Insists)>, DecideError> {
+    pub fn preferring(&mut self, state: &mut State, nodes: &[&str], now: Time) -> Result<Vec<Preferring>, DecideError> {
         expect_synced(state)?;
         self.leave_before_conversion(state, now);
         let tracked = state.tracked(now);
@@ -42,7 +48,7 @@ impl Decider {
             return Ok(Vec::new());
         }
         let kept = self.kept_of(tracked);
-        let found = Asked::new(cluster, &kept, &asked).kept();
+        let found = Asked::new(cluster, &kept, &asked).found();
         self.kept = Some(kept);
         Ok(found)
     }
@@ -112,24 +118,31 @@ impl<'c> Asked<'c> {
         Asked { cluster, universe, pods, counts }
     }
 
-    fn kept(&self) -> Vec<(Key, Insists)> {
+    fn found(&self) -> Vec<Preferring> {
         let of_pod = |(node, pod, class): &(&Node, &BoundPod, &PodClass)| {
             let spec = self.cluster.spec(class.spec)?;
-            let mut on = Insists::default();
+            let (mut holds, mut on_host) = (Insists::default(), Insists::default());
             let [of_node, first, ..] = spec.places_of_preferences();
             let meets = |term| node.satisfies(term, &self.cluster.symbols, |key| node_label(self.cluster, node, key));
             if spec.heaviest_term().is_some_and(meets) {
-                on = on.with(of_node);
+                holds = holds.with(of_node);
             }
             for (place, constraint) in (first..).zip(preferred(class)) {
                 if self.holds(constraint, node) {
-                    on = on.with(place);
+                    holds = holds.with(place);
+                }
+                if self.is_about_hosts(constraint.counter()) {
+                    on_host = on_host.with(place);
                 }
             }
-            let key = Key::new(Kind::Pod, self.cluster.symbols.text(pod.namespace), &pod.name);
-            (!on.is_empty()).then_some((key, on))
+            let pod = Key::new(Kind::Pod, self.cluster.symbols.text(pod.namespace), &pod.name);
+            Some(Preferring { pod, holds, on_host })
         };
         self.pods.iter().filter_map(of_pod).collect()
+    }
+
+    fn is_about_hosts(&self, counter: CounterId) -> bool {
+        self.universe.counter(counter).is_some_and(|known| known.key == self.cluster.well_known.hostname)
     }
 
     /// Whether a preference of a pod holds on the node where it is.
@@ -148,8 +161,11 @@ impl<'c> Asked<'c> {
             }
             Constraint::Spread { max_skew, .. } => {
                 // A node that is launched has none.
-                let is_host = known.key == self.cluster.well_known.hostname;
-                let least = if is_host { 0 } else { counts.by_domain.values().copied().min().unwrap_or(0) };
+                let least = if self.is_about_hosts(counter) {
+                    0
+                } else {
+                    counts.by_domain.values().copied().min().unwrap_or(0)
+                };
                 count.saturating_sub(least) <= max_skew
             }
         }

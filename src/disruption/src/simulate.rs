@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use berth_decisions::{DecideError, Decider, Decision, Launch, Nomination, give_places};
+use berth_decisions::{DecideError, Decider, Decision, Launch, Nomination, Preferring, give_places};
 use berth_model::{Insists, Money};
 use berth_state::{Key, Kind, ObjectRef, State, Time};
 
@@ -178,21 +178,36 @@ pub(crate) fn by_name(pod: &Key) -> Box<str> {
     format!("{}/{}", pod.namespace, pod.name).into()
 }
 
-/// The pods of nodes that keep what they prefer where these go: what holds where they run. Nodes that drifted go whatever becomes of
-/// it.
+/// The pods of nodes that prefer some places to others. Nodes that drifted go whatever becomes of that.
+fn preferring(
+    (state, decider): (&mut State, &mut Decider),
+    gone: &[&Candidate],
+    now: Time,
+) -> Result<Vec<Preferring>, DecideError> {
+    let may_lose = |candidate: &Candidate| candidate.drift.is_some() || candidate.is_empty;
+    let nodes = gone.iter().filter(|candidate| !may_lose(candidate)).map(|candidate| &*candidate.node.key.name);
+    decider.preferring(state, &nodes.collect::<Vec<&str>>(), now)
+}
+
+fn that_insist(state: &State, preferring: Vec<Preferring>) -> Vec<Insisting> {
+    let of_pod = |known: Preferring| {
+        let pod = state.pod(&known.pod.namespace, &known.pod.name)?;
+        (!known.holds.is_empty()).then(|| (pod.reference(), known.holds))
+    };
+    preferring.into_iter().filter_map(of_pod).collect()
+}
+
+/// The pods of nodes that keep what they prefer where these go: what holds where they run.
 pub(crate) fn insisting(
     (state, decider): (&mut State, &mut Decider),
     gone: &[&Candidate],
     now: Time,
 ) -> Result<Vec<Insisting>, DecideError> {
-    let may_lose = |candidate: &Candidate| candidate.drift.is_some() || candidate.is_empty;
-    let nodes = gone.iter().filter(|candidate| !may_lose(candidate)).map(|candidate| &*candidate.node.key.name);
-    let kept = decider.preferences_kept(state, &nodes.collect::<Vec<&str>>(), now)?;
-    let of_pod = |(pod, on): (Key, Insists)| Some((state.pod(&pod.namespace, &pod.name)?.reference(), on));
-    Ok(kept.into_iter().filter_map(of_pod).collect())
+    let preferring = preferring((&mut *state, decider), gone, now)?;
+    Ok(that_insist(state, preferring))
 }
 
-/// Removes the nodes in a fork, and asks where their pods go, which keep what they prefer.
+/// Removes the nodes in a fork, and asks where their pods go, which keep what they prefer. So do those that they come to.
 pub(crate) fn what_if(
     (state, decider): (&mut State, &mut Decider),
     gone: &[&Candidate],
@@ -200,7 +215,62 @@ pub(crate) fn what_if(
     (prices, baseline): (&Prices, &Baseline),
     now: Time,
 ) -> Result<Verdict, DecideError> {
-    let insists = insisting((&mut *state, &mut *decider), gone, now)?;
+    let preferring = preferring((&mut *state, &mut *decider), gone, now)?;
+    // Who does not have what it prefers may come to who has.
+    let may_crowd = preferring.iter().any(|pod| !pod.on_host.without(pod.holds).is_empty());
+    let insists = that_insist(state, preferring);
+    let found = ask((&mut *state, &mut *decider), (gone, insists), options, (prices, baseline), now)?;
+    if let Verdict::Fits(replacement) = &found
+        && may_crowd
+    {
+        let n_crowded = n_crowded((state, decider), gone, &replacement.moves, now)?;
+        if n_crowded > 0 {
+            let text = "other pods would lose what they prefer on their nodes";
+            return Ok(Verdict::Fails(vec![Reason::of_pods(text, n_crowded)]));
+        }
+    }
+    Ok(found)
+}
+
+/// How many pods on the nodes that others come to would not have what they prefer any more of those who are beside them.
+fn n_crowded(
+    (state, decider): (&mut State, &mut Decider),
+    gone: &[&Candidate],
+    moves: &[Nomination],
+    now: Time,
+) -> Result<usize, DecideError> {
+    let nodes: BTreeSet<&str> = moves.iter().map(|known| &*known.node.key.name).collect();
+    let nodes: Vec<&str> = nodes.into_iter().collect();
+    let before = decider.preferring(state, &nodes, now)?;
+    if before.is_empty() {
+        return Ok(0);
+    }
+    let mut fork = state.fork();
+    for candidate in gone {
+        drop(fork.remove_node(&candidate.node, now));
+    }
+    for known in moves {
+        // A Reservation takes no place beside others.
+        if let Ok(again) = fork.remake(&known.object) {
+            drop(fork.bind(&again, &known.node.key.name, BTreeMap::new()));
+        }
+    }
+    let after = decider.preferring(fork.state(), &nodes, now)?;
+    let after: BTreeMap<&Key, Insists> = after.iter().map(|known| (&known.pod, known.holds)).collect();
+    let loses = |known: &&Preferring| {
+        let holds = after.get(&known.pod).copied().unwrap_or_default();
+        !known.holds.and(known.on_host).without(holds).is_empty()
+    };
+    Ok(before.iter().filter(loses).count())
+}
+
+fn ask(
+    (state, decider): (&mut State, &mut Decider),
+    (gone, insists): (&[&Candidate], Vec<Insisting>),
+    options: &berth_decisions::Options,
+    (prices, baseline): (&Prices, &Baseline),
+    now: Time,
+) -> Result<Verdict, DecideError> {
     let mut fork = state.fork();
     // By name: one that moved before, in a command that this one follows, is not the one that is observed any more.
     let mut moved: BTreeSet<Key> = BTreeSet::new();

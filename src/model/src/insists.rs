@@ -47,6 +47,18 @@ impl Insists {
     pub fn with(self, place: usize) -> Self {
         Insists(self.0 | bit(place).unwrap_or_default())
     }
+
+    /// Those that are among others, too.
+    #[must_use]
+    pub fn and(self, other: Insists) -> Self {
+        Insists(self.0 & other.0)
+    }
+
+    /// Those that are not among others.
+    #[must_use]
+    pub fn without(self, other: Insists) -> Self {
+        Insists(self.0 & !other.0)
+    }
 }
 
 fn bit(place: usize) -> Option<u64> {

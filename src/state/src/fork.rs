@@ -115,6 +115,12 @@ impl<'a> Fork<'a> {
         self.change(pod, Patch::Insist(on))
     }
 
+    /// A pod is off its node, and pending again as its controller would remake it.
+    pub fn remake(&mut self, pod: &ObjectRef) -> Result<ObjectRef, ForkError> {
+        self.change(pod, Patch::Remake)?;
+        Ok(pod.key.clone().with_uid(None))
+    }
+
     /// A pod goes: what it has counts until it is gone.
     pub fn evict(&mut self, pod: &ObjectRef, at: Time) -> Result<(), ForkError> {
         self.change(pod, Patch::Delete { at })

@@ -28,9 +28,10 @@ fn spread(key: &str, more: Value) -> Value {
 
 /// By pod: the places of its preferences that hold, in the order of the spec.
 fn kept(objects: &[Object], nodes: &[&str]) -> Vec<(String, Vec<usize>)> {
-    let found = Decider::new().preferences_kept(&mut state_of(objects), nodes, NOW).unwrap();
+    let found = Decider::new().preferring(&mut state_of(objects), nodes, NOW).unwrap();
     let places = |on: Insists| (0..6).filter(|place| on.has(*place)).collect();
-    found.into_iter().map(|(pod, on)| (pod.name.to_string(), places(on))).collect()
+    let held = found.into_iter().filter(|known| !known.holds.is_empty());
+    held.map(|known| (known.pod.name.to_string(), places(known.holds))).collect()
 }
 
 #[test]

@@ -45,8 +45,8 @@ pub(crate) fn decision_of(state: &mut State, decider: &mut Decider, now: Time) -
     assert!(kept == whole, "{}\n{:#?}", difference(&kept, &whole), state.cluster(now).pending);
     let nodes: Vec<String> = state.nodes().map(|node| node.name().to_string()).collect();
     let nodes: Vec<&str> = nodes.iter().map(String::as_str).collect();
-    let mut preferences_kept = |decider: &mut Decider| decider.preferences_kept(state, &nodes, now).unwrap();
-    assert_eq!(preferences_kept(decider), preferences_kept(&mut Decider::new()));
+    let mut preferring = |decider: &mut Decider| decider.preferring(state, &nodes, now).unwrap();
+    assert_eq!(preferring(decider), preferring(&mut Decider::new()));
     decide_beside_expected(state, decider, now);
     let mut refused: Vec<String> = state.refused().map(ToString::to_string).collect();
     refused.sort();

@@ -82,6 +82,25 @@ fn what_does_not_hold_keeps_nobody(#[case] spec: Value) {
     assert_eq!(all_ways(&objects, &[]), ["0 SingleNodeConsolidation a >  $0.4000"]);
 }
 
+/// The regression: those who were crowded already came to those who were not, so that nobody had what it prefers any more.
+#[rstest]
+#[case::spread_by_host(spread_over(HOST))]
+#[case::anti_affinity(apart())]
+fn who_is_crowded_does_not_come_to_who_is_not(#[case] spec: Value) {
+    let mut objects = one_each(&spec);
+    objects.extend((1..4).map(|i| node(&format!("m{i}"), "medium", "on-demand")));
+    objects.extend([web("q", "m1", &spec), web("r", "m1", &spec), web("s", "m1", &spec)]);
+    objects.extend([web("t", "m2", &spec), web("u", "m3", &spec)]);
+    let gone = all_ways(&objects, &[]);
+    assert_eq!(
+        gone,
+        [
+            "0 SingleNodeConsolidation m2 > small on-demand $0.2000",
+            "0 SingleNodeConsolidation m3 > small on-demand $0.2000"
+        ]
+    );
+}
+
 #[test]
 fn nodes_are_made_smaller_as_pods_stay_apart() {
     let mut objects = one_each(&apart());
