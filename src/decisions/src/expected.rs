@@ -77,9 +77,17 @@ impl ExpectedRows {
         let by_name = names.iter().filter_map(|(node, pods)| Some((cluster.symbols.get(node)?, pods)));
         let by_name: FxHashMap<Sym, &Arc<BTreeSet<Box<str>>>> = by_name.collect();
         let mut node_of: KeyedMap<&str, usize> = cluster.keyed_map();
+        // Who is expected on several comes to one that comes up: on one that is up it would be by now.
+        let rank = |at: usize| {
+            let node = cluster.nodes.get(at);
+            node.map(|node| (!node.is_coming_up, cluster.symbols.text(node.name)))
+        };
         for (at, node) in cluster.nodes.iter().enumerate() {
-            if let Some(pods) = by_name.get(&node.name).filter(|_| counts(at)) {
-                node_of.extend(pods.iter().map(|pod| (&**pod, at)));
+            for pod in by_name.get(&node.name).filter(|_| counts(at)).into_iter().flat_map(|pods| pods.iter()) {
+                let known = node_of.entry(&**pod).or_insert(at);
+                if rank(at) < rank(*known) {
+                    *known = at;
+                }
             }
         }
         if node_of.is_empty() {

@@ -185,14 +185,30 @@ impl Places {
         }
     }
 
+    /// When a pod that waits has its place no longer.
+    pub(super) fn next_end(&self) -> Option<Timestamp> {
+        let ends = self.all.values().filter_map(|place| match place.held {
+            HeldBy::WhoCame(until) => Some(until),
+            HeldBy::WhoMoves | HeldBy::Nobody(_) => None,
+        });
+        ends.min()
+    }
+
     /// The pods that have places, by node; those on nodes that `node_of` does not know are left out.
-    pub(super) fn expected(&self, node_of: impl Fn(&str) -> Option<Arc<str>>) -> ExpectedNodes {
+    pub(super) fn expected(
+        &self,
+        node_of: impl Fn(&str) -> Option<Arc<str>>,
+        is_expected_elsewhere: impl Fn(&str) -> bool,
+    ) -> ExpectedNodes {
         let mut nodes: BTreeMap<&str, Option<Arc<str>>> = BTreeMap::new();
         let mut expected: BTreeMap<Arc<str>, BTreeSet<Box<str>>> = BTreeMap::new();
         for id in self.of_pod.values() {
             let Some(place) = self.all.get(id) else { continue };
             if let Some(node) = nodes.entry(&place.node).or_insert_with(|| node_of(&place.node)) {
-                expected.entry(Arc::clone(node)).or_default().insert(text(&place.pod.0));
+                let pod = text(&place.pod.0);
+                if !is_expected_elsewhere(&pod) {
+                    expected.entry(Arc::clone(node)).or_default().insert(pod);
+                }
             }
         }
         expected.into_iter().map(|(node, pods)| (node, Arc::new(pods))).collect()
@@ -241,14 +257,15 @@ impl Core {
         }
     }
 
-    /// The pods of nodes that go that have a place elsewhere, by its node.
-    pub(super) fn places_held(&self, now: Timestamp) -> ExpectedNodes {
-        self.places.expected(|place| {
+    /// The pods of nodes that go that have a place elsewhere, by its node, but for those that wait for nodes of their own.
+    pub(super) fn places_held(&self, awaited: &BTreeSet<&str>, now: Timestamp) -> ExpectedNodes {
+        let node_of = |place: &str| {
             if let Some(node) = self.view.nodes.get(place) {
                 return (!self.makes_way(node)).then(|| place.into());
             }
             self.node_coming(place, now).map(|(node, _)| node.into())
-        })
+        };
+        self.places.expected(node_of, |pod| awaited.contains(pod))
     }
 
     /// A pod changed that may have a place, or take one.
@@ -321,7 +338,7 @@ mod tests {
 
     /// `node: pods`, a line each.
     fn told(places: &Places) -> Vec<String> {
-        let expected = places.expected(|node| Some(node.into()));
+        let expected = places.expected(|node| Some(node.into()), |pod| pod == "default/awaited");
         let names = |pods: &BTreeSet<Box<str>>| pods.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
         expected.iter().map(|(node, pods)| format!("{node}: {}", names(pods)).replace("default/", "")).collect()
     }
@@ -401,6 +418,7 @@ mod tests {
         places.left(&pod("b"), at(30));
         places.left(&pod("c"), at(50));
         places.came(&pod("d"), "d", "web", at(0));
+        assert_eq!(places.next_end(), Some(at(60)), "then `d` is to be decided about anew");
         places.expire(at(49));
         assert_eq!((told(&places), places.vacant.len()), (vec!["one: a".to_owned(), "two: d".to_owned()], 1));
         places.expire(at(50));

@@ -44,6 +44,9 @@ impl Core {
         now: Timestamp,
     ) -> (berth_decisions::Options, tracing::Span) {
         self.places.expire(now);
+        if let Some(end) = self.places.next_end() {
+            self.queue.add_at(Job::Provision, end);
+        }
         self.end_nominations(now);
         self.end_avoiding(now);
         let options = berth_decisions::Options {

@@ -595,6 +595,32 @@ fn pods_that_are_alike_each_come_where_they_are_expected() {
     }
 }
 
+/// The regression: a pod that was expected on a node without room, and on one that was launched for it meanwhile, was forgotten.
+#[test]
+fn who_is_expected_on_several_nodes_comes_to_the_one_that_comes_up() {
+    for (up, coming, is_up_later) in [("a", "b", false), ("b", "a", false), ("a", "b", true), ("b", "a", true)] {
+        let claim = Object::from(typed::<berth_api::NodeClaim>(json!({
+            "metadata": {"name": coming, "uid": coming, "labels": {"karpenter.sh/nodepool": "pool"}},
+            "spec": {"requirements": []}, "status": {"allocatable": {"cpu": "2", "memory": "8Gi", "pods": "10"}}})));
+        let other = mk_pod("other", "1", json!({"spec": {"nodeName": up}}));
+        let node = mk_node(up, "2", &json!({}));
+        let mut objects = vec![mk_open_pool(), claim, mk_pod("p", "1500m", json!({})), other];
+        objects.extend((!is_up_later).then(|| node.clone()));
+        let mut state = state_of(&objects);
+        // Then it comes last, in the order of nodes that are known.
+        state.cluster(NOW);
+        state.apply(Event::Applied(node)).unwrap();
+        let at = |node: &str| (node.into(), Arc::new(BTreeSet::from(["default/p".into()])));
+        let options = Options { expected: ExpectedNodes::from([at(up), at(coming)]), ..full() };
+        // What is decided at once binds alone.
+        let [whole, kept, _] = in_each_way(&mut state, &options);
+        for decision in [whole, kept] {
+            let nominated = decision.nominations.iter().map(|own| (&*own.object.key.name, &*own.node.key.name));
+            assert_eq!(nominated.collect::<Vec<_>>(), [("p", coming)], "{decision:?}");
+        }
+    }
+}
+
 /// The regression: as many as fit were planned for a node that is up, and bound nowhere, nor launched for: they waited for good.
 #[test]
 fn of_those_who_have_to_be_together_and_fit_nowhere_as_many_come_as_do() {
