@@ -170,7 +170,8 @@ fn counts_in_domain(pod: &PodRecord, other: &PodRecord, (node, of): (&NodeRecord
         })
 }
 
-fn share_domain(node: &NodeRecord, other: &NodeRecord, topology_key: &str) -> bool {
+/// Whether two nodes are in one domain of a topology key.
+pub(crate) fn share_domain(node: &NodeRecord, other: &NodeRecord, topology_key: &str) -> bool {
     let domain = node.label(topology_key);
     domain.is_some() && domain == other.label(topology_key)
 }
@@ -180,7 +181,8 @@ fn has_rules(pod: &PodRecord) -> bool {
     anti_affinity(pod).next().is_some() || claims(pod).next().is_some()
 }
 
-fn anti_affinity(pod: &PodRecord) -> impl Iterator<Item = &PodAffinityTerm> {
+/// The terms of a pod's required anti-affinity.
+pub(crate) fn anti_affinity(pod: &PodRecord) -> impl Iterator<Item = &PodAffinityTerm> {
     let affinity = pod.spec().and_then(|spec| spec.affinity.as_ref());
     let anti = affinity.and_then(|affinity| affinity.pod_anti_affinity.as_ref());
     anti.and_then(|anti| anti.required_during_scheduling_ignored_during_execution.as_ref()).into_iter().flatten()

@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use berth_api::{NodeClaim, NodePool, Reservation, labels};
-use berth_model::{Cluster, Resources};
+use berth_model::{Cluster, MemberKind, Resources, Sym};
 use berth_state::{Key, Kind, ObjectRef, PodRecord, State, Time};
 
 use crate::awaited::Rule;
 use crate::decision::{Binding, Decision, Launch, Nomination};
+use crate::leaving::{anti_affinity, share_domain};
 
 /// What has changed in a state since its replica was told all.
 #[derive(Debug)]
@@ -240,8 +241,8 @@ impl<'s> Since<'s> {
         for (key, node) in places {
             let may_move = match key.kind {
                 Kind::Pod => self.state.pod(&key.namespace, &key.name).is_some_and(|pod| {
-                    // One that has rules goes where it was sent only while nobody came near.
-                    self.suits(pod, &key.namespace, &none)
+                    // One that has rules goes where it was sent only while nobody came near whom they are about.
+                    self.suits(pod, node, &none)
                 }),
                 _ => !self.changed.contains(key) && !self.is_disturbed(node, &none),
             };
@@ -256,30 +257,26 @@ impl<'s> Since<'s> {
         }
         asked.retain(|node, _| !self.has_no_more_on(node));
         let Some(cluster) = self.state.last_cluster().filter(|_| !asked.is_empty()) else { return asked.is_empty() };
-        asked.iter().all(|(node, pods)| self.has_room_for(cluster, node, pods))
+        let requests = requests_of(cluster, self.state, asked.values().flatten().copied());
+        asked.iter().all(|(node, pods)| self.has_room_for((cluster, &requests), node, pods))
     }
 
     // Whether the pods fit a node to which others came. Where anything else is new there, nobody can tell.
-    fn has_room_for(&self, cluster: &Cluster, node: &str, pods: &[&Key]) -> bool {
+    fn has_room_for(
+        &self,
+        (cluster, requests): (&Cluster, &BTreeMap<(&str, &str), &Resources>),
+        node: &str,
+        pods: &[&Key],
+    ) -> bool {
         let came = |change: &OnNode<'_>| matches!(change, OnNode::Came(_) | OnNode::Left);
         if self.all || self.nodes.get(node).is_some_and(|changes| !changes.iter().all(came)) {
             return false;
         }
-        let of_name = |name: &str| {
-            let name = cluster.symbols.get(name)?;
-            cluster.nodes.iter().find(|node| node.name == name)
-        };
-        let requests = |key: &Key| {
-            let pod = self.state.pod(&key.namespace, &key.name)?;
-            let namespace = cluster.symbols.get(&key.namespace)?;
-            let pods = &of_name(pod.node()?)?.pods;
-            let known = pods.iter().find(|known| known.namespace == namespace && *known.name == *key.name)?;
-            cluster.spec(known.spec).map(|spec| &spec.requests)
-        };
-        let Some(node) = of_name(node) else { return false };
+        let name = cluster.symbols.get(node);
+        let Some(node) = cluster.nodes.iter().find(|known| Some(known.name) == name) else { return false };
         let mut free: Resources = node.free.clone();
         pods.iter().filter(|key| key.kind == Kind::Pod).all(|key| {
-            let Some(requests) = requests(key) else { return false };
+            let Some(requests) = requests.get(&(&*key.namespace, &*key.name)) else { return false };
             let fits = requests.fits(&free);
             free.subtract(requests);
             fits
@@ -346,33 +343,52 @@ impl<'s> Since<'s> {
         }
         match key.kind {
             Kind::Pod => {
-                self.state.pod(&key.namespace, &key.name).is_some_and(|pod| self.suits(pod, &key.namespace, decided))
+                self.state.pod(&key.namespace, &key.name).is_some_and(|pod| self.suits(pod, &node.key.name, decided))
             }
             // Its template may have rules, too.
             _ => self.moved.is_empty() || !self.repels,
         }
     }
 
-    // Whether no pod came or went that a pod has something to do with.
-    fn suits(&self, pod: &PodRecord, namespace: &str, decided: &Decided<'_>) -> bool {
+    // Whether no pod came or went that a pod has something to do with which is to come to a node.
+    fn suits(&self, pod: &PodRecord, node: &str, decided: &Decided<'_>) -> bool {
         let rules = rules_of(pod);
+        if (rules.has_volumes && self.volumes) || ((rules.about_pods || self.repels) && self.namespaces) {
+            return false;
+        }
         let as_decided = |key: &Key| {
             let known = self.state.pod(&key.namespace, &key.name);
             let node = known.and_then(|pod| pod.node());
             node.is_some() && decided.0.get(key).copied() == node && self.looks_as_it_did(key)
         };
-        let moved: Vec<&Key> = self.moved.iter().copied().filter(|key| !as_decided(key)).collect();
-        if !moved.is_empty() && (self.repels || rules.about_pods) {
-            return false;
-        }
-        let is_of_its_own = !(rules.has_volumes && self.volumes || rules.about_pods && self.namespaces);
-        let mut beside = moved.into_iter().filter(|key| *key.namespace == *namespace);
+        !self.moved.iter().any(|key| !as_decided(key) && self.is_near((pod, rules), node, key))
+    }
+
+    // Whether a pod has something to do with another one that came or went.
+    fn is_near(&self, (pod, rules): (&PodRecord, Rules), node: &str, other: &Key) -> bool {
+        let state = self.state;
+        let [was, is] = [self.before, state].map(|of| of.pod(&other.namespace, &other.name));
         // A claim may be for one pod alone.
-        let may_use_its_claims = |key: &Key| {
-            let known = self.state.pod(&key.namespace, &key.name);
-            rules.has_volumes && known.is_some_and(|pod| rules_of(pod).has_volumes)
+        if rules.has_volumes
+            && *other.namespace == *pod.namespace()
+            && is.is_some_and(|other| rules_of(other).has_volumes)
+        {
+            return true;
+        }
+        let is_about = |rule: Rule<'_>| [was, is].into_iter().flatten().any(|other| rule.is_about(pod, other, state));
+        if Rule::of(pod).any(is_about) {
+            return true;
+        }
+        // Who leaves keeps nobody away any more.
+        let Some(other) = is else { return false };
+        let Some(of) = other.node() else { return false };
+        let nodes = state.node(node).zip(state.node(of));
+        let is_beside = |key: &str| nodes.is_none_or(|(node, of)| share_domain(node, of, key));
+        let repels = |one: &PodRecord, another: &PodRecord| {
+            let mut terms = anti_affinity(one);
+            terms.any(|term| is_beside(&term.topology_key) && Rule::Affinity(term).is_about(one, another, state))
         };
-        is_of_its_own && !beside.any(|key| rules.spreads || may_use_its_claims(key))
+        repels(pod, other) || repels(other, pod)
     }
 
     // Whether an object has no node yet, as it is now.
@@ -420,6 +436,31 @@ impl<'s> Since<'s> {
 /// Where the decision itself sends pods.
 struct Decided<'d>(BTreeMap<&'d Key, &'d str>);
 
+/// What these pods request, by namespace and name: those that run on nodes of the cluster, and those that are pending, as it has
+/// pods of nodes that go away.
+fn requests_of<'c>(
+    cluster: &'c Cluster,
+    state: &State,
+    pods: impl Iterator<Item = &'c Key>,
+) -> BTreeMap<(&'c str, &'c str), &'c Resources> {
+    let pods: BTreeSet<(&str, &str)> = pods.map(|key| (&*key.namespace, &*key.name)).collect();
+    let text = |sym| cluster.symbols.text(sym);
+    let mut requests = BTreeMap::new();
+    for row in cluster.pending.iter().filter(|row| row.kind == MemberKind::Pod) {
+        let Some(spec) = cluster.spec(row.spec) else { continue };
+        let names = row.members.iter().filter(|run| run.numbers.is_none());
+        let names = names.map(|run| (text(row.namespace), &*run.name)).filter(|name| pods.contains(name));
+        requests.extend(names.map(|name| (name, &spec.requests)));
+    }
+    let nodes = pods.iter().filter_map(|(namespace, name)| state.pod(namespace, name)?.node());
+    let nodes: BTreeSet<Sym> = nodes.filter_map(|node| cluster.symbols.get(node)).collect();
+    for node in cluster.nodes.iter().filter(|node| nodes.contains(&node.name)) {
+        let of_node = node.pods.iter().filter_map(|pod| Some(((text(pod.namespace), &*pod.name), cluster.spec(pod.spec)?)));
+        requests.extend(of_node.filter(|(name, _)| pods.contains(name)).map(|(name, spec)| (name, &spec.requests)));
+    }
+    requests
+}
+
 /// Takes the slot of a launch; false where there is none.
 fn take_slot(launch: &Launch, slots: &mut BTreeMap<&str, u32>) -> bool {
     let Some(id) = launch.offering.reservation_id.as_deref() else { return true };
@@ -434,13 +475,11 @@ fn take_slot(launch: &Launch, slots: &mut BTreeMap<&str, u32>) -> bool {
 
 /// What a pod's place depends on beside its node.
 #[derive(Debug, Clone, Copy, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "independent rules")]
 struct Rules {
     /// Affinity or anti-affinity.
     about_pods: bool,
     /// Whether it keeps others away.
     repels: bool,
-    spreads: bool,
     has_volumes: bool,
 }
 
@@ -452,11 +491,9 @@ fn rules_of(pod: &PodRecord) -> Rules {
     let with = affinity.and_then(|affinity| affinity.pod_affinity.as_ref());
     let joins = with.and_then(|with| with.required_during_scheduling_ignored_during_execution.as_ref());
     let has_any = |terms: Option<&Vec<_>>| terms.is_some_and(|terms| !terms.is_empty());
-    let spreads = spec.topology_spread_constraints.iter().flatten();
     Rules {
         about_pods: has_any(repels) || has_any(joins),
         repels: has_any(repels),
-        spreads: spreads.into_iter().any(|spread| spread.when_unsatisfiable == "DoNotSchedule"),
         has_volumes: spec
             .volumes
             .iter()

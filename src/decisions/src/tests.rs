@@ -13,6 +13,7 @@ mod follow;
 mod kept;
 mod leaving;
 mod order;
+mod places;
 mod preferring;
 mod released;
 mod reserved;
