@@ -455,7 +455,8 @@ fn requests_of<'c>(
     let nodes = pods.iter().filter_map(|(namespace, name)| state.pod(namespace, name)?.node());
     let nodes: BTreeSet<Sym> = nodes.filter_map(|node| cluster.symbols.get(node)).collect();
     for node in cluster.nodes.iter().filter(|node| nodes.contains(&node.name)) {
-        let of_node = node.pods.iter().filter_map(|pod| Some(((text(pod.namespace), &*pod.name), cluster.spec(pod.spec)?)));
+        let of_node =
+            node.pods.iter().filter_map(|pod| Some(((text(pod.namespace), &*pod.name), cluster.spec(pod.spec)?)));
         requests.extend(of_node.filter(|(name, _)| pods.contains(name)).map(|(name, spec)| (name, &spec.requests)));
     }
     requests

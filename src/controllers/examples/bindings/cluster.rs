@@ -1,7 +1,7 @@
 //! The cluster: API server, built-in controllers, stand-in kubelets and a fake cloud, all on one thread of their own.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use futures::future::BoxFuture;
 use http::{Method, Request, Response};
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ReplicaSet;
-use k8s_openapi::api::core::v1::{Namespace, Pod};
+use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
@@ -27,6 +27,9 @@ use crate::workload::{DEPLOYMENTS, catalogue, deployment_of, name_of, namespace_
 
 pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
+/// What pods are of that come for a while.
+const VISITS: &str = "visits";
+
 /// Requests under way while the cluster is made.
 const AT_A_TIME: usize = 64;
 
@@ -35,6 +38,8 @@ pub(crate) struct Cluster {
     pub(crate) server: ApiServer,
     pub(crate) cloud: FakeCloud,
     client: Client,
+    /// The uid of what visits are of. A pod without a controller keeps its node.
+    owner_of_visits: OnceLock<String>,
 }
 
 // === impl Cluster ===
@@ -53,7 +58,7 @@ impl Cluster {
         let (events, happened) = tokio::sync::mpsc::unbounded_channel();
         tokio::spawn(cloud.clone().run(events));
         tokio::spawn(play_machines(client.clone(), epoch, happened));
-        Ok(Self { server, cloud, client })
+        Ok(Self { server, cloud, client, owner_of_visits: OnceLock::new() })
     }
 
     /// The NodePool, and nodes as the workload has them: whoever launches must be there.
@@ -112,6 +117,9 @@ impl Cluster {
             async move { create(&api, json!({"metadata": {"name": namespace_of(n)}})).await.map(drop) }
         });
         all(namespaces).await?;
+        // Nobody makes a visit anew, as it goes soon.
+        let visits: Namespace = create(&Api::all(self.client.clone()), json!({"metadata": {"name": VISITS}})).await?;
+        self.owner_of_visits.get_or_init(|| visits.metadata.uid.unwrap_or_default());
         let mut owners = Vec::with_capacity(DEPLOYMENTS);
         for (deployment, replicas) in replicas.iter().enumerate() {
             let labels = json!({"app": format!("app-{deployment}"), "pod-template-hash": "abc"});
@@ -167,10 +175,13 @@ impl Cluster {
     /// A pod comes, as one of the workload, and goes a while later.
     pub(crate) fn visit(&self, n: usize, stays: Duration, bindings: &Bindings) {
         let (client, bindings) = (self.client.clone(), bindings.clone());
+        let owner = self.owner_of_visits.get().cloned().unwrap_or_default();
         tokio::spawn(async move {
             let (name, deployment) = (format!("visit-{n}"), deployment_of(n));
             let api: Api<Pod> = Api::namespaced(client, &namespace_of(deployment));
-            let pod = json!({"metadata": {"name": name, "labels": {"app": format!("app-{deployment}"), "visits": "true"}},
+            let pod = json!({"metadata": {"name": name, "labels": {"app": format!("app-{deployment}"), "visits": "true"},
+                "ownerReferences": [
+                    {"apiVersion": "v1", "kind": "Namespace", "name": VISITS, "uid": owner, "controller": true}]},
                 "spec": spec_of(n)});
             bindings.comes(&name);
             if let Err(error) = create(&api, pod).await {
@@ -181,10 +192,15 @@ impl Cluster {
         });
     }
 
-    /// How many nodes there are.
-    pub(crate) async fn n_nodes(&self) -> Result<usize, Failure> {
-        let nodes: Api<k8s_openapi::api::core::v1::Node> = Api::all(self.client.clone());
-        Ok(nodes.list_metadata(&ListParams::default()).await?.items.len())
+    /// How many nodes there are, and how many of them have the taint of a disruption: they are about to go, or on their way out.
+    pub(crate) async fn n_nodes(&self) -> Result<(usize, usize), Failure> {
+        let nodes: Api<Node> = Api::all(self.client.clone());
+        let nodes = nodes.list(&ListParams::default()).await?.items;
+        let goes = |node: &&Node| {
+            let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
+            taints.into_iter().any(|taint| taint.key == berth_api::labels::DISRUPTED_TAINT)
+        };
+        Ok((nodes.len(), nodes.iter().filter(goes).count()))
     }
 }
 

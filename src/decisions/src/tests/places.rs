@@ -6,12 +6,14 @@ const HOSTNAME: &str = "kubernetes.io/hostname";
 
 /// A node that is about to go: it has the taint of a disruption.
 fn mk_tainted(name: &str) -> Object {
-    Object::from(typed::<Node>(json!({"metadata": {"name": name, "uid": format!("uid-{name}"), "labels": {HOSTNAME: name}},
+    Object::from(typed::<Node>(
+        json!({"metadata": {"name": name, "uid": format!("uid-{name}"), "labels": {HOSTNAME: name}},
         "spec": {"taints": [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]},
-        "status": {"allocatable": {"cpu": "8", "memory": "8Gi", "pods": "10"}}})))
+        "status": {"allocatable": {"cpu": "8", "memory": "8Gi", "pods": "10"}}}),
+    ))
 }
 
-fn of_app(app: &str, node: Value, more: Value) -> Value {
+fn of_app(app: &str, node: Option<&str>, more: Value) -> Value {
     let mut pod = json!({"metadata": {"labels": {"app": app}}, "spec": {"nodeName": node}});
     merge(&mut pod, more);
     pod
@@ -39,8 +41,8 @@ fn holds(runs: Value, came: &[Object]) -> bool {
 /// nodes that stay. Where pods come all the time, no node with many pods ever went.
 #[test]
 fn a_place_holds_while_a_node_that_others_came_to_has_room_for_it() {
-    let runs = || of_app("web", json!("old"), json!({}));
-    let came = |cpu: &str| mk_pod("came", cpu, of_app("db", json!("n"), json!({})));
+    let runs = || of_app("web", Some("old"), json!({}));
+    let came = |cpu: &str| mk_pod("came", cpu, of_app("db", Some("n"), json!({})));
     assert!(holds(runs(), &[]));
     assert!(holds(runs(), &[came("2")]));
     assert!(!holds(runs(), &[came("2500m")]), "there is not enough left");
@@ -50,9 +52,9 @@ fn a_place_holds_while_a_node_that_others_came_to_has_room_for_it() {
 /// its namespace where it had a spread, and places were looked for again.
 #[test]
 fn a_place_holds_while_none_come_near_whom_rules_are_about() {
-    let apart = || of_app("web", json!("old"), away_from("web"));
-    let plain = || of_app("web", json!("old"), json!({}));
-    let came = |app: &str, node: &str, rules: Value| mk_pod("came", "1", of_app(app, json!(node), rules));
+    let apart = || of_app("web", Some("old"), away_from("web"));
+    let plain = || of_app("web", Some("old"), json!({}));
+    let came = |app: &str, node: &str, rules: Value| mk_pod("came", "1", of_app(app, Some(node), rules));
     assert!(holds(apart(), &[came("db", "n", json!({}))]));
     assert!(holds(apart(), &[came("web", "other", json!({}))]), "on another node");
     assert!(!holds(apart(), &[came("web", "n", json!({}))]));
@@ -60,8 +62,12 @@ fn a_place_holds_while_none_come_near_whom_rules_are_about() {
     assert!(holds(plain(), &[came("db", "other", away_from("web"))]));
     assert!(!holds(plain(), &[came("db", "n", away_from("web"))]));
     let spread = || {
-        of_app("web", json!("old"), json!({"spec": {"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": HOSTNAME,
-            "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"app": "web"}}}]}}))
+        of_app(
+            "web",
+            Some("old"),
+            json!({"spec": {"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": HOSTNAME,
+            "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"app": "web"}}}]}}),
+        )
     };
     assert!(holds(spread(), &[came("db", "n", json!({}))]));
     assert!(!holds(spread(), &[came("web", "other", json!({}))]), "it counts there");
