@@ -37,6 +37,10 @@ pub(crate) fn fill_domains_left<'a>(
         }
         ledger.tally.counts_on_no_domain = true;
     }
+    // A strategy may leave some for whom a node can be launched: that host is empty, so they do not come to others.
+    if may_launch && leaves_spread(tables, ledger, is_over_hosts) {
+        Packing { tables, strategy: Strategy::default() }.pack_left(ledger, caches);
+    }
     // Nothing could be launched for those who are left now. Nor is it afterwards: its node would be an empty host.
     if leaves_spread(tables, ledger, is_over_hosts) {
         ledger.counts_hosts_left = true;

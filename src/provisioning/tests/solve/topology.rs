@@ -4,7 +4,7 @@ use berth_model::{Operator, Universe};
 use berth_provisioning::{Effort, Options};
 use berth_scheduling::{Queue, Scheduler};
 
-use crate::mk::{HOSTNAME, INSTANCE_TYPE, World, ZONE, mk_world, pod};
+use crate::mk::{CAPACITY_TYPE, HOSTNAME, INSTANCE_TYPE, World, ZONE, mk_world, pod};
 use crate::plan::Plan;
 
 /// Three zones, `c` the cheapest.
@@ -212,6 +212,23 @@ fn the_scheduler_waits_for_an_empty_host_only_where_the_pod_may_be_launched() {
         world.mk_pods("web", 1, &web);
         assert_eq!(bound_by_scheduler(world), expected, "{zones:?} {cpus}");
     }
+}
+
+/// The regression: where others can never be placed more packings are tried, one of which left a pod that joined a node beside others
+/// then. Nobody bound it there, since a further host may come, nor launched for it.
+#[test]
+fn who_a_packing_leaves_comes_beside_no_others_while_a_host_may_come() {
+    let mut world = mk_world();
+    world.mk_pool("default").require(CAPACITY_TYPE, &["reserved"]);
+    world.mk_type("large", 4).reserved("a", "r-1", 5, 200);
+    let web = pod(1800).app("web").spread(HOSTNAME, 1, "web").anti_affinity(HOSTNAME, "beside");
+    world.mk_node("n1", "b", 8, &[web.clone(), web.clone()]);
+    world.mk_node("n2", "b", 8, std::slice::from_ref(&web));
+    world.mk_node("n3", "a", 4, std::slice::from_ref(&web));
+    world.mk_pods("beside", 5, &pod(500).app("beside").affinity(HOSTNAME, "web"));
+    world.mk_pods("web", 3, &web);
+    let plan = world.plan();
+    assert_eq!((plan.claims(), plan.bound()), (vec!["3 × large r-1 a: web:1".to_owned()], Vec::new()));
 }
 
 #[test]
