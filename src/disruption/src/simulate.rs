@@ -337,8 +337,16 @@ fn ask(
     let launches = decision.launches.into_iter().filter(takes_moved).collect();
     let placed = decision.nominations.iter().chain(&decision.moves).filter(|known| known.is_kept_out);
     let kept_out = placed.map(|known| &known.object.key).filter(|key| moved.contains(*key)).map(by_name).collect();
-    let moves = decision.moves;
-    Ok(Verdict::Fits(Replacement { launches, price, n_more, n_placed, for_placed, moves, kept_out, insists }))
+    Ok(Verdict::Fits(Replacement {
+        launches,
+        price,
+        n_more,
+        n_placed,
+        for_placed,
+        moves: decision.moves,
+        kept_out,
+        insists,
+    }))
 }
 
 /// Whether somebody who has no place, nor will have one on the slots that others leave, has one once this node has left its own.

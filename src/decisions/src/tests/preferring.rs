@@ -15,7 +15,7 @@ fn web(name: &str, node: &str, spec: Value) -> Object {
     let owner = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u", "controller": true}]);
     let mut more = json!({"metadata": {"labels": {"app": "web"}, "ownerReferences": owner},
         "spec": {"nodeName": node}, "status": {"phase": "Running"}});
-    merge(&mut more, json!({"spec": spec}));
+    merge(&mut more["spec"], spec);
     mk_pod(name, "1", more)
 }
 
