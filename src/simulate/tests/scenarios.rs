@@ -1243,3 +1243,74 @@ fn nodes_that_are_launched_for_a_preference_stay_and_none_are_where_preferences_
     let told = |outcome: &Outcome| (outcome.nodes.launched, outcome.pods.evictions);
     assert_eq!(outcomes.iter().map(told).collect::<Vec<_>>(), [(4, 0), (1, 0)]);
 }
+
+/// Slots of the second type, and no price of which another type is the cheaper one.
+const THREE_TYPES: &str = "
+- name: of-2
+  resources: {cpu: '2', memory: 8Gi, pods: '58'}
+  offerings:
+  - {Price: 0.1, Requirements: [{key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}, {key: topology.kubernetes.io/zone, operator: In, values: [a]}]}
+- name: of-4
+  resources: {cpu: '4', memory: 16Gi, pods: '58'}
+  offerings:
+  - {Price: 0.2, Requirements: [{key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}, {key: topology.kubernetes.io/zone, operator: In, values: [a]}]}
+  - {Price: 0.2, ReservationCapacity: 5, Requirements: [{key: karpenter.sh/capacity-type, operator: In, values: [reserved]}, {key: topology.kubernetes.io/zone, operator: In, values: [a]}, {key: berth.sh/capacity-reservation-id, operator: In, values: [cr]}]}
+- name: of-8
+  resources: {cpu: '8', memory: 32Gi, pods: '58'}
+  offerings:
+  - {Price: 0.4, Requirements: [{key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}, {key: topology.kubernetes.io/zone, operator: In, values: [a]}]}
+";
+
+/// The regression: nodes were launched again and again for who could only come with pods of nodes that were about to go, before it was
+/// decided whether they do; and as they counted, the nodes stayed.
+#[test]
+fn nothing_is_launched_in_vain_with_pods_of_nodes_that_are_about_to_go() {
+    let folder = Folder::new("about-to-go");
+    folder.write("catalogue.yaml", THREE_TYPES);
+    let deployment = |name: &str, replicas: u32, cpu: &str, rule: &str| {
+        format!(
+            "- apiVersion: apps/v1
+  kind: Deployment
+  metadata: {{name: {name}}}
+  spec:
+    replicas: {replicas}
+    selector: {{matchLabels: {{app: {name}}}}}
+    template:
+      metadata: {{labels: {{app: {name}}}}}
+      spec:
+        {rule}
+        containers: [{{name: c, image: i, resources: {{requests: {{cpu: {cpu}, memory: 3Gi}}}}}}]
+"
+        )
+    };
+    let spread =
+        "topologySpreadConstraints: [{maxSkew: 2, topologyKey: topology.kubernetes.io/zone, nodeTaintsPolicy: Honor,
+          whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: w0}}}]";
+    let beside = "affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [
+          {topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: w0}}}]}}";
+    let text = format!(
+        "apiVersion: berth.sh/v1alpha1
+kind: Scenario
+duration: 3h
+seed: 121
+instanceTypes: catalogue.yaml
+objects:
+- apiVersion: karpenter.sh/v1
+  kind: NodePool
+  metadata: {{name: p0}}
+  spec:
+    disruption: {{consolidateAfter: 0s, budgets: [{{nodes: 100%}}]}}
+    template:
+      spec:
+        nodeClassRef: {{group: berth.sh, kind: FakeNodeClass, name: default}}
+        requirements: [{{key: karpenter.sh/capacity-type, operator: In, values: [reserved, on-demand]}}]
+{}{}events:
+- {{at: 30m, scale: {{name: w0, replicas: 7}}}}
+",
+        deployment("w0", 3, "200m", spread),
+        deployment("w1", 5, "3", beside),
+    );
+    let outcome = Simulation::read(&folder.write("scenario.yaml", &text)).unwrap().run().unwrap();
+    assert_eq!(outcome.samples.last().map(|known| (known.running, known.pending)), Some((12, 0)));
+    assert!(outcome.nodes.launched <= 8, "{:?}", outcome.nodes);
+}

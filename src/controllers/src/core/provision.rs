@@ -28,6 +28,8 @@ use berth_disruption::{HASH_VERSION, template_hash};
 
 /// How often what found no place is planned again although nothing changed.
 const RETRY: Duration = Duration::from_secs(30);
+/// The same where nodes are about to go, and it is to be decided whether they do.
+const SETTLES: Duration = Duration::from_secs(1);
 /// How often it is looked whether pods came to the nodes that were launched for them.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
 /// A pod for which so many nodes were launched, and that was bound to none, waits before the next.
@@ -121,6 +123,10 @@ impl Core {
         let pods = launch.pods.iter().filter(|pod| !self.is_left_to_another(pod));
         let waiting: Vec<&ObjectRef> = pods.chain(&launch.reservations).collect();
         if waiting.iter().all(|object| self.is_provided_for(object, now)) {
+            return false;
+        }
+        if waiting.iter().any(|object| self.may_yet_stay(object)) {
+            self.queue.add_at(Job::Provision, after(now, SETTLES));
             return false;
         }
         let created = match self.over_limits_if_they_stay(launch, may_stay, now) {

@@ -559,6 +559,12 @@ impl Core {
             && claims.next().is_some_and(|claim| claim.metadata.deletion_timestamp.is_none())
     }
 
+    /// Whether it is yet to be decided if a pod moves with its node. Nothing is launched for who would come with it meanwhile: it could
+    /// be in vain, again and again.
+    pub(super) fn may_yet_stay(&self, pod: &ObjectRef) -> bool {
+        pod.key.kind == berth_state::Kind::Pod && !self.disrupting.is_settled() && self.is_seen_to(pod)
+    }
+
     /// Whether a NodeClaim is launched in place of nodes that go.
     pub(super) fn initialized(claim: &berth_api::NodeClaim) -> bool {
         let status = claim.status.as_ref();
