@@ -155,7 +155,8 @@ pub(crate) fn forecasts(
         })
         .collect();
     let (outlooks, mut tally) = decider.outlooks(state, &questions, most_plans, &options.decisions, now)?;
-    // Outlooks know no preferences of those who move: who has no place without them has none with them, nor a cheaper one.
+    // Outlooks know no preferences of those who move. With these others may be those who find no place; that is not asked where the
+    // bound refuses the node, or nothing could be launched: it would be a whole decision for nearly every node.
     let may_go = candidates.iter().zip(&outlooks).filter(|(_, outlook)| {
         matches!(outlook, Outlook::Fits { .. } | Outlook::Cheaper { .. } | Outlook::Launches { .. })
     });
@@ -208,8 +209,8 @@ pub(crate) fn forecasts(
             }
         };
         let is_to_be_asked = |verdict: &Verdict| {
-            matches!(verdict, Verdict::Pays { .. })
-                && (insisting.contains(&*candidate.node.key.name) || survey.is_slot_for_who_waits(candidate, options))
+            insisting.contains(&*candidate.node.key.name)
+                || (matches!(verdict, Verdict::Pays { .. }) && survey.is_slot_for_who_waits(candidate, options))
         };
         let verdict = if is_to_be_asked(&verdict) { Verdict::Unknown } else { verdict };
         (candidate.node.clone(), verdict)
