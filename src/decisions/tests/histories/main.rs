@@ -15,8 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use berth_decisions::{Decider, ExpectedNodes, Options, SolveOptions, decide};
-use berth_model::ResourceLimit;
+use berth_decisions::{Decider, Decision, ExpectedNodes, Options, SolveOptions, decide};
+use berth_model::{MemberKind, ResourceLimit};
 use berth_state::{Event, Kind, Object, State, Time};
 use proptest::prelude::*;
 
@@ -35,6 +35,31 @@ fn binding() -> Options {
     Options { launches: false, ..options() }
 }
 
+/// Who waits is bound, or told where to come, or launched for, or refused: a fault that forgets a pod shows nowhere else. Who runs yet
+/// on a node that goes does not wait, and who is to draw from a Reservation that is nominated is told by that one.
+fn expect_a_word_on_each(decision: &Decision, state: &mut State, now: Time) {
+    if decision.nominations.iter().any(|known| known.object.key.kind == Kind::Reservation) {
+        return;
+    }
+    let bound = decision.bindings.iter().map(|known| &known.object);
+    let nominated = decision.nominations.iter().map(|known| &known.object);
+    let launched = decision.launches.iter().flat_map(|launch| {
+        launch.pods.iter().chain(&launch.reservations).chain(launch.draws.iter().map(|draw| &draw.pod))
+    });
+    let refused = decision.refusals.iter().flat_map(|refusal| &refusal.objects);
+    let told = bound.chain(nominated).chain(launched).chain(refused);
+    let told: BTreeSet<(&str, &str)> = told.map(|object| (&*object.key.namespace, &*object.key.name)).collect();
+    let cluster = state.cluster(now);
+    let rows = cluster.pending.iter().filter(|row| row.kind == MemberKind::Pod);
+    let names =
+        rows.flat_map(|row| row.members.iter().map(|run| (cluster.symbols.text(row.namespace), run.name.clone())));
+    let waiting: Vec<(String, Arc<str>)> = names.map(|(namespace, name)| (namespace.to_owned(), name)).collect();
+    for (namespace, name) in waiting {
+        let runs = state.pod(&namespace, &name).is_some_and(|pod| pod.node().is_some());
+        assert!(runs || told.contains(&(&*namespace, &*name)), "nothing is said of {namespace}/{name}: {decision:#?}");
+    }
+}
+
 /// Everything that can be seen of what a state decides.
 pub(crate) fn decision_of(state: &mut State, decider: &mut Decider, now: Time) -> String {
     let decision = decider.decide(state, &options(), now).unwrap();
@@ -43,6 +68,7 @@ pub(crate) fn decision_of(state: &mut State, decider: &mut Decider, now: Time) -
     let whole = (decide(state, &options(), now).unwrap(), decide(state, &binding(), now).unwrap());
     let [kept, whole] = [(&decision, &bound), (&whole.0, &whole.1)].map(|both| format!("{both:#?}"));
     assert!(kept == whole, "{}\n{:#?}", difference(&kept, &whole), state.cluster(now).pending);
+    expect_a_word_on_each(&decision, state, now);
     let nodes: Vec<String> = state.nodes().map(|node| node.name().to_string()).collect();
     let nodes: Vec<&str> = nodes.iter().map(String::as_str).collect();
     let mut preferring = |decider: &mut Decider| decider.preferring(state, &nodes, now).unwrap();
