@@ -14,13 +14,12 @@ use berth_decisions::{Decider, Options, Replica};
 use berth_state::{Event, Key, Kind, Object, Outcome, Patch, State};
 use k8s_openapi::api::core::v1::NodeCondition;
 
-use figures::{DEPLOYMENTS, Failure, NOW, cpu_time, filled, memory, node, node_name_of, node_with, pod, replica_set};
+use figures::{
+    DEPLOYMENTS, Failure, NOW, arguments, cpu_time, filled, memory, node, node_name_of, node_with, pod, replica_set,
+};
 
 fn main() -> Result<(), Failure> {
-    let mut arguments = std::env::args().skip(1).map(|text| text.parse::<usize>());
-    let n_nodes = arguments.next().transpose()?.unwrap_or(5_000);
-    let n_pods = arguments.next().transpose()?.unwrap_or(100_000);
-    let n_rounds = arguments.next().transpose()?.unwrap_or(2_000);
+    let [n_nodes, n_pods, n_rounds] = arguments([5_000, 100_000, 2_000])?;
     let mut state = filled(n_nodes, n_pods, DEPLOYMENTS)?;
     state.cluster(NOW);
     let mut decider = Decider::new();

@@ -13,13 +13,10 @@ use berth_state::{Event, Object, Patch, State};
 use k8s_openapi::api::core::v1::{Node, Taint};
 use serde_json::json;
 
-use figures::{DEPLOYMENTS, Failure, NOW, cpu_time, filled, node_name_of, pod_with};
+use figures::{DEPLOYMENTS, Failure, NOW, arguments, cpu_time, filled, node_name_of, pod_with};
 
 fn main() -> Result<(), Failure> {
-    let mut arguments = std::env::args().skip(1).map(|text| text.parse::<usize>());
-    let n_nodes = arguments.next().transpose()?.unwrap_or(2_000);
-    let n_pods = arguments.next().transpose()?.unwrap_or(40_000);
-    let n_rounds = arguments.next().transpose()?.unwrap_or(50);
+    let [n_nodes, n_pods, n_rounds] = arguments([2_000, 40_000, 50])?;
     let mut state = filled(n_nodes, n_pods, DEPLOYMENTS)?;
     let mut decider = Decider::new();
     let mut n_tainted = 0;

@@ -12,15 +12,12 @@ use std::time::{Duration, Instant};
 use berth_decisions::{Decider, Decision, Options, decide};
 use berth_state::{Event, Kind, Object, Outcome, Patch, State};
 
-use figures::{DEPLOYMENTS, Failure, NOW, cpu_time, filled, memory, node, node_with, pod};
+use figures::{DEPLOYMENTS, Failure, NOW, arguments, cpu_time, filled, memory, node, node_with, pod};
 
 const ROUNDS: usize = 2_000;
 
 fn main() -> Result<(), Failure> {
-    let mut arguments = std::env::args().skip(1).map(|text| text.parse::<usize>());
-    let n_nodes = arguments.next().transpose()?.unwrap_or(5_000);
-    let n_pods = arguments.next().transpose()?.unwrap_or(100_000);
-    let n_sets = arguments.next().transpose()?.unwrap_or(DEPLOYMENTS + 1_000);
+    let [n_nodes, n_pods, n_sets] = arguments([5_000, 100_000, DEPLOYMENTS + 1_000])?;
     let mut state = filled(n_nodes, n_pods, n_sets)?;
     tell_memory("once it was told the objects");
     let start = Instant::now();

@@ -13,16 +13,13 @@ use berth_decisions::{Decider, Options, Replica};
 use berth_state::{Event, Key, Kind, Object, ObjectRef, State};
 use serde_json::{Value, json};
 
-use figures::{DEPLOYMENTS, Failure, NOW, cpu_time, filled, node_name_of, object, pod_with, reservation_on};
+use figures::{DEPLOYMENTS, Failure, NOW, arguments, cpu_time, filled, node_name_of, object, pod_with, reservation_on};
 
 /// Objects that the replica is told of in one go, as the controllers do.
 const PART: usize = 2_000;
 
 fn main() -> Result<(), Failure> {
-    let mut arguments = std::env::args().skip(1).map(|text| text.parse::<usize>());
-    let n_nodes = arguments.next().transpose()?.unwrap_or(5_000);
-    let n_pods = arguments.next().transpose()?.unwrap_or(100_000);
-    let n_rounds = arguments.next().transpose()?.unwrap_or(50);
+    let [n_nodes, n_pods, n_rounds] = arguments([5_000, 100_000, 50])?;
     let mut state = filled(n_nodes, n_pods, DEPLOYMENTS)?;
     state.apply(Event::Applied(pool()?))?;
     let types = json!([{"name": "large", "resources": {"cpu": "96", "memory": "384Gi", "pods": "250"}, "offerings": [

@@ -1,12 +1,12 @@
 //! Pods that prefer some places to others, and what of that holds where they run.
 
-use std::collections::BTreeMap;
+use std::collections::hash_map::Entry;
 
 use berth_model::{
-    BoundPod, ClassId, Cluster, Constraint, CounterId, Insists, Node, PodClass, PodSpec, PreferencePolicy, Sym,
-    Universe,
+    BoundPod, ClassId, Cluster, Constraint, CounterId, FilterId, Insists, Node, PodClass, PodSpec, PreferencePolicy,
+    Sym, Universe,
 };
-use berth_scheduling::{Paused, filter_admits_node, node_label};
+use berth_scheduling::{filter_admits_node, node_label};
 use berth_state::{Key, Kind, State, Time};
 use rustc_hash::FxHashMap;
 
@@ -70,12 +70,13 @@ struct Asked<'c> {
 /// The pods of a counter.
 #[derive(Default)]
 struct Counts {
-    /// By node: whether the counter looks at it.
-    looks_at: Vec<bool>,
-    /// By domain with such a node.
-    by_domain: BTreeMap<Sym, u32>,
+    /// By domain. Those without pods are named, too, unless domains are nodes.
+    by_domain: FxHashMap<Sym, u32>,
     total: u32,
 }
+
+/// The nodes that counters look at, by their filter: whether each is one.
+type LookedAt = FxHashMap<Option<FilterId>, Vec<bool>>;
 
 // === impl Asked ===
 
@@ -86,10 +87,21 @@ impl<'c> Asked<'c> {
             Some((cluster.nodes.get(at)?, pod, universe.class(classes.class_again(pod)?)?))
         };
         let pods: Vec<_> = asked.iter().filter_map(of_pod).collect();
-        let counters = pods.iter().flat_map(|(_, _, class)| preferred(class)).map(|constraint| constraint.counter());
-        let mut counts: FxHashMap<CounterId, Counts> = counters.map(|counter| (counter, Counts::default())).collect();
-        for (counter, counts) in &mut counts {
-            counts.name_domains(*counter, (cluster, universe), &kept.scheduler);
+        let (mut counts, mut looked_at): (FxHashMap<CounterId, Counts>, LookedAt) = Default::default();
+        for id in pods.iter().flat_map(|(_, _, class)| preferred(class)).map(|constraint| constraint.counter()) {
+            let (Some(counter), Entry::Vacant(new)) = (universe.counter(id), counts.entry(id)) else { continue };
+            let looked_at = looked_at.entry(counter.filter).or_insert_with(|| {
+                let filter = counter.filter.and_then(|filter| universe.filter(filter));
+                let admits = |node| filter.is_none_or(|filter| filter_admits_node(cluster, node, filter));
+                cluster.nodes.iter().map(|node| !node.is_coming_up && admits(node)).collect()
+            });
+            let counts = new.insert(Counts::default());
+            if counter.key != cluster.well_known.hostname {
+                let nodes = cluster.nodes.iter().zip(&*looked_at).filter(|(_, is_one)| **is_one);
+                let domains = nodes.filter_map(|(node, _)| node_label(cluster, node, counter.key));
+                let domains = domains.chain(kept.scheduler.launchable_domains(id));
+                counts.by_domain.extend(domains.map(|domain| (domain, 0)));
+            }
         }
         // By class, which of the counters its pods count in.
         let mut of_class: FxHashMap<ClassId, Vec<CounterId>> = FxHashMap::default();
@@ -104,11 +116,10 @@ impl<'c> Asked<'c> {
                     if known.skips_terminating && pod.is_terminating() {
                         continue;
                     }
-                    let domain = node_label(cluster, node, known.key);
-                    if let Some((counts, domain)) = counts.get_mut(counter).zip(domain)
-                        && counts.looks_at.get(at) == Some(&true)
-                        && let Some(count) = counts.by_domain.get_mut(&domain)
-                    {
+                    let is_looked_at = looked_at.get(&known.filter).and_then(|nodes| nodes.get(at)) == Some(&true);
+                    let domain = node_label(cluster, node, known.key).filter(|_| is_looked_at);
+                    if let Some((counts, domain)) = counts.get_mut(counter).zip(domain) {
+                        let count = counts.by_domain.entry(domain).or_default();
                         *count = count.saturating_add(1);
                         counts.total = counts.total.saturating_add(1);
                     }
@@ -151,8 +162,10 @@ impl<'c> Asked<'c> {
         let (Some(known), Some(counts)) = (self.universe.counter(counter), self.counts.get(&counter)) else {
             return false;
         };
-        let domain = node_label(self.cluster, node, known.key);
-        let Some(&count) = domain.and_then(|domain| counts.by_domain.get(&domain)) else { return false };
+        let Some(domain) = node_label(self.cluster, node, known.key) else { return false };
+        let is_of_hosts = self.is_about_hosts(counter);
+        let count = counts.by_domain.get(&domain).copied();
+        let Some(count) = count.or(is_of_hosts.then_some(0)) else { return false };
         let others = |counts_self: bool| count.saturating_sub(u32::from(counts_self));
         match constraint {
             Constraint::AntiAffinity { counts_self, .. } => others(counts_self) == 0,
@@ -161,11 +174,8 @@ impl<'c> Asked<'c> {
             }
             Constraint::Spread { max_skew, .. } => {
                 // A node that is launched has none.
-                let least = if self.is_about_hosts(counter) {
-                    0
-                } else {
-                    counts.by_domain.values().copied().min().unwrap_or(0)
-                };
+                let least = if is_of_hosts { None } else { counts.by_domain.values().copied().min() };
+                let least = least.unwrap_or(0);
                 count.saturating_sub(least) <= max_skew
             }
         }
@@ -177,20 +187,4 @@ fn preferred(class: &PodClass) -> impl Iterator<Item = Constraint> {
     let preferred = &class.preferred;
     let weighted = preferred.affinity.iter().chain(&preferred.anti_affinity).map(|(_, constraint)| *constraint);
     weighted.chain(preferred.spread.iter().copied())
-}
-
-// === impl Counts ===
-
-impl Counts {
-    /// The domains of a counter: those of nodes that it looks at, and those in which a node could be launched.
-    fn name_domains(&mut self, id: CounterId, (cluster, universe): (&Cluster, &Universe), scheduler: &Paused) {
-        let Some(counter) = universe.counter(id) else { return };
-        let filter = counter.filter.and_then(|filter| universe.filter(filter));
-        let looks_at =
-            |node: &Node| !node.is_coming_up && filter.is_none_or(|filter| filter_admits_node(cluster, node, filter));
-        self.looks_at = cluster.nodes.iter().map(looks_at).collect();
-        let nodes = cluster.nodes.iter().zip(&self.looks_at).filter(|(_, looks_at)| **looks_at);
-        let domains = nodes.filter_map(|(node, _)| node_label(cluster, node, counter.key));
-        self.by_domain.extend(domains.chain(scheduler.launchable_domains(id)).map(|domain| (domain, 0)));
-    }
 }

@@ -140,12 +140,13 @@ pub fn confirm(
         let all: Vec<&Candidate> = gone.iter().copied().chain(others).collect();
         let insists = insisting((&mut *state, &mut *decider), &all, now)?;
         let mut played = None;
+        let together = (all.len() > gone.len()).then_some(&*all);
         // What they prefer is given up where it cannot be kept: the command goes on.
-        for insists in [&insists[..], &[]].into_iter().skip(usize::from(insists.is_empty())) {
-            for gone in [gone, &all].into_iter().take(if all.len() > gone.len() { 2 } else { 1 }) {
+        let given_up = (!insists.is_empty()).then_some(&[][..]);
+        for insists in std::iter::once(&*insists).chain(given_up) {
+            for gone in std::iter::once(gone).chain(together) {
                 if played.is_none() {
-                    let known = (gone, insists);
-                    played = play((&mut *state, &mut *decider), known, &[], &options.decisions, now)?;
+                    played = play((&mut *state, &mut *decider), (gone, insists), &[], &options.decisions, now)?;
                 }
             }
         }

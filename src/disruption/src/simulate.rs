@@ -293,6 +293,7 @@ fn ask(
     }
     let mut decision = decider.decide(fork.state(), options, now)?;
     give_places(&mut decision, &moved, fork.state());
+    let insisting: BTreeSet<&Key> = insists.iter().map(|(pod, _)| &pod.key).collect();
     let mut without_place: BTreeMap<String, usize> = BTreeMap::new();
     for refusal in &decision.refusals {
         let why = refusal.reasons.first().map_or("no node admits them", |(text, _)| text.as_str());
@@ -301,8 +302,7 @@ fn ask(
                 let text = format!("the room of Reservation {} would find no other place: {why}", object.key.name);
                 without_place.insert(text, 0);
             } else {
-                let insists = insists.iter().any(|(pod, _)| pod.key == object.key);
-                let where_they = if insists { " where they have what they prefer" } else { "" };
+                let where_they = if insisting.contains(&object.key) { " where they have what they prefer" } else { "" };
                 *without_place.entry(format!("not all pods would schedule{where_they}: {why}")).or_default() += 1;
             }
         }

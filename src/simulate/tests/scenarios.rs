@@ -75,6 +75,24 @@ objects:
     )
 }
 
+/// A Deployment of `app: name`, with this in its pods' spec.
+fn deployment(name: &str, replicas: u32, requests: &str, spec: &str) -> String {
+    format!(
+        "- apiVersion: apps/v1
+  kind: Deployment
+  metadata: {{name: {name}}}
+  spec:
+    replicas: {replicas}
+    selector: {{matchLabels: {{app: {name}}}}}
+    template:
+      metadata: {{labels: {{app: {name}}}}}
+      spec:
+        containers: [{{name: app, image: app, resources: {{requests: {{{requests}}}}}}}]
+        {spec}
+"
+    )
+}
+
 fn read(folder: &Folder, text: &str) -> Simulation {
     folder.write("catalogue.yaml", CATALOGUE);
     Simulation::read(&folder.write("scenario.yaml", text)).unwrap()
@@ -861,20 +879,6 @@ fn karpenters_methods_replace_a_node_by_one_other_at_most() {
         )
     };
     folder.write("two.yaml", &(of_type("huge", 16, "1.6") + &of_type("small", 2, "0.2")));
-    let deployment = |name: &str, replicas: u32, cpu: &str| {
-        format!(
-            "- apiVersion: apps/v1
-  kind: Deployment
-  metadata: {{name: {name}}}
-  spec:
-    replicas: {replicas}
-    selector: {{matchLabels: {{app: {name}}}}}
-    template:
-      metadata: {{labels: {{app: {name}}}}}
-      spec: {{containers: [{{name: app, image: app, resources: {{requests: {{cpu: '{cpu}'}}}}}}]}}
-"
-        )
-    };
     let text = format!(
         "apiVersion: berth.sh/v1alpha1
 kind: Scenario
@@ -884,8 +888,8 @@ objects:
 {}{}events:
 - {{at: 10m, delete: {{apiVersion: apps/v1, kind: Deployment, name: heavy}}}}
 ",
-        deployment("heavy", 1, "12"),
-        deployment("web", 2, "1500m")
+        deployment("heavy", 1, "cpu: 12", ""),
+        deployment("web", 2, "cpu: 1500m", "")
     );
     let variation: Variation = "consolidation=AsWritten,KarpentersMethods".parse().unwrap();
     let all = variants(&read(&folder, &text), &[variation]).unwrap();
@@ -1178,26 +1182,12 @@ fn two_nodes_go_together_whose_pods_are_spread_over_them() {
 #[test]
 fn nodes_on_slots_are_merged_for_a_pod_that_waits_for_a_slot() {
     let folder = Folder::new("waits-for-a-slot");
-    let deployment = |name: &str, cpu: &str| {
-        format!(
-            "- apiVersion: apps/v1
-  kind: Deployment
-  metadata: {{name: {name}}}
-  spec:
-    replicas: 0
-    selector: {{matchLabels: {{app: {name}}}}}
-    template:
-      metadata: {{labels: {{app: {name}}}}}
-      spec: {{containers: [{{name: a, image: i, resources: {{requests: {{cpu: {cpu}}}}}}}]}}
-"
-        )
-    };
     let events = "events:
 - {at: 4m, scale: {name: small, replicas: 2}}
 - {at: 8m, scale: {name: web, replicas: 0}}
 - {at: 12m, scale: {name: large, replicas: 1}}
 ";
-    let more = format!("{}{}{events}", deployment("small", "1"), deployment("large", "3500m"));
+    let more = format!("{}{}{events}", deployment("small", 0, "cpu: 1", ""), deployment("large", 0, "cpu: 3500m", ""));
     let outcome = run(&folder, &scenario("reserved", 2, &more));
     let running = |until: i64| outcome.samples.iter().rfind(|known| known.seconds <= until).map(|known| known.running);
     assert_eq!(running(700), Some(2), "one small pod on each of two nodes");
@@ -1267,22 +1257,6 @@ const THREE_TYPES: &str = "
 fn nothing_is_launched_in_vain_with_pods_of_nodes_that_are_about_to_go() {
     let folder = Folder::new("about-to-go");
     folder.write("catalogue.yaml", THREE_TYPES);
-    let deployment = |name: &str, replicas: u32, cpu: &str, rule: &str| {
-        format!(
-            "- apiVersion: apps/v1
-  kind: Deployment
-  metadata: {{name: {name}}}
-  spec:
-    replicas: {replicas}
-    selector: {{matchLabels: {{app: {name}}}}}
-    template:
-      metadata: {{labels: {{app: {name}}}}}
-      spec:
-        {rule}
-        containers: [{{name: c, image: i, resources: {{requests: {{cpu: {cpu}, memory: 3Gi}}}}}}]
-"
-        )
-    };
     let spread =
         "topologySpreadConstraints: [{maxSkew: 2, topologyKey: topology.kubernetes.io/zone, nodeTaintsPolicy: Honor,
           whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: w0}}}]";
@@ -1307,8 +1281,8 @@ objects:
 {}{}events:
 - {{at: 30m, scale: {{name: w0, replicas: 7}}}}
 ",
-        deployment("w0", 3, "200m", spread),
-        deployment("w1", 5, "3", beside),
+        deployment("w0", 3, "cpu: 200m, memory: 3Gi", spread),
+        deployment("w1", 5, "cpu: 3, memory: 3Gi", beside),
     );
     let outcome = Simulation::read(&folder.write("scenario.yaml", &text)).unwrap().run().unwrap();
     assert_eq!(outcome.samples.last().map(|known| (known.running, known.pending)), Some((12, 0)));

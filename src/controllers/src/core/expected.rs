@@ -41,13 +41,8 @@ impl Core {
     /// Pods whose node comes up, or did a moment ago, by its name or its NodeClaim's, and those whose own node makes way.
     pub(super) fn expected_pods(&self, now: Timestamp) -> ExpectedNodes {
         let coming = self.coming(now);
-        // Who has been launched for since it was given a place comes to its own node.
-        let awaited: BTreeSet<&str> = if self.places.is_empty() {
-            BTreeSet::new()
-        } else {
-            coming.iter().flat_map(|known| known.of_claim.names.iter()).map(|name| &**name).collect()
-        };
-        let mut expected = self.places_held(&awaited, now);
+        let claims: BTreeSet<&str> = coming.iter().map(|known| known.claim).collect();
+        let mut expected = self.places_held(&claims, now);
         for known in coming {
             match expected.entry(known.node.into()) {
                 Entry::Vacant(entry) => drop(entry.insert(Arc::clone(&known.of_claim.names))),

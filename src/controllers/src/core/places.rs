@@ -173,42 +173,34 @@ impl Places {
         (place.held == HeldBy::WhoMoves && place.pod.1 == uid).then_some(place.node.as_str())
     }
 
-    /// Drops places that were held for long enough.
-    pub(super) fn expire(&mut self, now: Timestamp) {
-        let is_over = |place: &Place| match place.held {
-            HeldBy::WhoMoves => false,
-            HeldBy::WhoCame(until) | HeldBy::Nobody(until) => until <= now,
-        };
-        let over: Vec<u64> = self.all.iter().filter(|(_, place)| is_over(place)).map(|(id, _)| *id).collect();
+    /// Drops places that were held for long enough; says when the next pod that waits has its place no longer.
+    pub(super) fn expire(&mut self, now: Timestamp) -> Option<Timestamp> {
+        let (mut over, mut next) = (Vec::new(), None);
+        for (id, place) in &self.all {
+            match place.held {
+                HeldBy::WhoCame(until) | HeldBy::Nobody(until) if until <= now => over.push(*id),
+                HeldBy::WhoCame(until) => next = Some(next.map_or(until, |next: Timestamp| next.min(until))),
+                HeldBy::WhoMoves | HeldBy::Nobody(_) => {}
+            }
+        }
         for id in over {
             self.remove(id);
         }
-    }
-
-    /// When a pod that waits has its place no longer.
-    pub(super) fn next_end(&self) -> Option<Timestamp> {
-        let ends = self.all.values().filter_map(|place| match place.held {
-            HeldBy::WhoCame(until) => Some(until),
-            HeldBy::WhoMoves | HeldBy::Nobody(_) => None,
-        });
-        ends.min()
+        next
     }
 
     /// The pods that have places, by node; those on nodes that `node_of` does not know are left out.
     pub(super) fn expected(
         &self,
         node_of: impl Fn(&str) -> Option<Arc<str>>,
-        is_expected_elsewhere: impl Fn(&str) -> bool,
+        has_own_node: impl Fn(&PodName) -> bool,
     ) -> ExpectedNodes {
         let mut nodes: BTreeMap<&str, Option<Arc<str>>> = BTreeMap::new();
         let mut expected: BTreeMap<Arc<str>, BTreeSet<Box<str>>> = BTreeMap::new();
         for id in self.of_pod.values() {
-            let Some(place) = self.all.get(id) else { continue };
+            let Some(place) = self.all.get(id).filter(|place| !has_own_node(&place.pod.0)) else { continue };
             if let Some(node) = nodes.entry(&place.node).or_insert_with(|| node_of(&place.node)) {
-                let pod = text(&place.pod.0);
-                if !is_expected_elsewhere(&pod) {
-                    expected.entry(Arc::clone(node)).or_default().insert(pod);
-                }
+                expected.entry(Arc::clone(node)).or_default().insert(text(&place.pod.0));
             }
         }
         expected.into_iter().map(|(node, pods)| (node, Arc::new(pods))).collect()
@@ -257,15 +249,17 @@ impl Core {
         }
     }
 
-    /// The pods of nodes that go that have a place elsewhere, by its node, but for those that wait for nodes of their own.
-    pub(super) fn places_held(&self, awaited: &BTreeSet<&str>, now: Timestamp) -> ExpectedNodes {
+    /// The pods of nodes that go that have a place elsewhere, by its node. Those that one of these NodeClaims was launched for since come
+    /// to that one.
+    pub(super) fn places_held(&self, coming: &BTreeSet<&str>, now: Timestamp) -> ExpectedNodes {
         let node_of = |place: &str| {
             if let Some(node) = self.view.nodes.get(place) {
                 return (!self.makes_way(node)).then(|| place.into());
             }
             self.node_coming(place, now).map(|(node, _)| node.into())
         };
-        self.places.expected(node_of, |pod| awaited.contains(pod))
+        let waits_for = |pod: &PodName| self.awaited.of_pod.get(pod).map(|waiting| waiting.claim.as_str());
+        self.places.expected(node_of, |pod| waits_for(pod).is_some_and(|claim| coming.contains(claim)))
     }
 
     /// A pod changed that may have a place, or take one.
@@ -338,7 +332,7 @@ mod tests {
 
     /// `node: pods`, a line each.
     fn told(places: &Places) -> Vec<String> {
-        let expected = places.expected(|node| Some(node.into()), |pod| pod == "default/awaited");
+        let expected = places.expected(|node| Some(node.into()), |pod| pod.name.starts_with("launched-for"));
         let names = |pods: &BTreeSet<Box<str>>| pods.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
         expected.iter().map(|(node, pods)| format!("{node}: {}", names(pods)).replace("default/", "")).collect()
     }
@@ -418,13 +412,14 @@ mod tests {
         places.left(&pod("b"), at(30));
         places.left(&pod("c"), at(50));
         places.came(&pod("d"), "d", "web", at(0));
-        assert_eq!(places.next_end(), Some(at(60)), "then `d` is to be decided about anew");
-        places.expire(at(49));
+        assert_eq!(places.expire(at(49)), Some(at(60)), "then `d` is to be decided about anew");
         assert_eq!((told(&places), places.vacant.len()), (vec!["one: a".to_owned(), "two: d".to_owned()], 1));
         places.expire(at(50));
         assert_eq!(places.vacant.len(), 0);
         places.expire(at(60));
         assert_eq!(told(&places), ["one: a"], "a pod that a budget keeps for long");
+        let places = held(&[("launched-for", "one"), ("b", "two")]);
+        assert_eq!(told(&places), ["two: b"], "the other one comes to its own node");
         let mut nobodys = Places::default();
         nobodys.hold(1, (&pod("bare"), "u"), "", "one");
         nobodys.left(&pod("bare"), at(30));

@@ -43,8 +43,7 @@ impl Core {
         launches: bool,
         now: Timestamp,
     ) -> (berth_decisions::Options, tracing::Span) {
-        self.places.expire(now);
-        if let Some(end) = self.places.next_end() {
+        if let Some(end) = self.places.expire(now) {
             self.queue.add_at(Job::Provision, end);
         }
         self.end_nominations(now);

@@ -16,6 +16,15 @@ pub(crate) type Failure = Box<dyn std::error::Error>;
 pub(crate) const NOW: Time = Time::UNIX_EPOCH;
 pub(crate) const DEPLOYMENTS: usize = 2_000;
 
+/// The numbers that the command names; those that it leaves out are these.
+pub(crate) fn arguments<const N: usize>(otherwise: [usize; N]) -> Result<[usize; N], Failure> {
+    let mut found = otherwise;
+    for (number, text) in found.iter_mut().zip(std::env::args().skip(1)) {
+        *number = text.parse()?;
+    }
+    Ok(found)
+}
+
 // Nodes with images and a label of their own and distinct room, Deployments of which 30% have rules, five DaemonSets, and
 // 200 Reservations.
 pub(crate) fn filled(n_nodes: usize, n_pods: usize, n_sets: usize) -> Result<State, Failure> {

@@ -1,8 +1,9 @@
 //! Measures verdicts on every node of a large cluster, and compares some of them with the full what-if.
 //!
-//! `cargo run --release -p berth-disruption --example verdicts -- [nodes] [pods] [what-ifs] [load]`, 5000, 100000 and 10 where
-//! nothing is said. With a load, in percent, each node has that much less of CPUs than its type, as if daemons took it: at 100
-//! nothing fits elsewhere, and bound and search have to tell.
+//! `cargo run --release -p berth-disruption --example verdicts -- [nodes] [pods] [what-ifs] [load] [preferring]`, 5000, 100000 and 10
+//! where nothing is said. With a load, in percent, each node has that much less of CPUs than its type, as if daemons took it: at 100
+//! nothing fits elsewhere, and bound and search have to tell. 0 is none. So many of a hundred Deployments prefer a spread over zones
+//! and to have no two pods on a node: 0 where nothing is said.
 
 #[path = "../../../decisions/examples/figures/mod.rs"]
 mod figures;
@@ -15,7 +16,7 @@ use berth_decisions::Decider;
 use berth_disruption::{Options, Verdict, verdicts, what_if_of};
 use berth_state::{Event, Kind, Object, State};
 use k8s_openapi::api::core::v1::{Node, Pod};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use figures::{Failure, NOW, object};
 use workload::{FAMILIES, catalogue, cpu_of, deployment_of, name_of, namespace_of, planned, zone_of};
@@ -24,12 +25,8 @@ use workload::{FAMILIES, catalogue, cpu_of, deployment_of, name_of, namespace_of
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> Result<(), Failure> {
-    let mut arguments = std::env::args().skip(1).map(|text| text.parse::<usize>());
-    let n_nodes = arguments.next().transpose()?.unwrap_or(5_000);
-    let n_pods = arguments.next().transpose()?.unwrap_or(100_000);
-    let n_what_ifs = arguments.next().transpose()?.unwrap_or(10);
-    let load = arguments.next().transpose()?;
-    let mut state = filled(n_nodes, n_pods, load)?;
+    let [n_nodes, n_pods, n_what_ifs, load, preferring] = figures::arguments([5_000, 100_000, 10, 0, 0])?;
+    let mut state = filled(n_nodes, n_pods, (load > 0).then_some(load), preferring)?;
     println!("the state has them: {}", memory());
     let start = Instant::now();
     state.cluster(NOW);
@@ -101,7 +98,7 @@ fn memory() -> String {
     format!("{} MiB at most", figures::memory().1)
 }
 
-fn filled(n_nodes: usize, n_pods: usize, load: Option<usize>) -> Result<State, Failure> {
+fn filled(n_nodes: usize, n_pods: usize, load: Option<usize>, preferring: usize) -> Result<State, Failure> {
     let mut state = State::new(berth_state::Options::default());
     let per_node = n_pods / n_nodes.max(1);
     let mut n_placed = 0;
@@ -116,7 +113,7 @@ fn filled(n_nodes: usize, n_pods: usize, load: Option<usize>) -> Result<State, F
             Kind::Pod => Box::new((0..n_nodes).flat_map(|at| {
                 let pods = planned(at, per_node).2;
                 n_placed += pods.len();
-                pods.into_iter().map(move |index| pod(index, at))
+                pods.into_iter().map(move |index| pod(index, at, preferring))
             })),
             Kind::NodePool => Box::new(std::iter::once(object::<NodePool>(json!({"apiVersion": "karpenter.sh/v1",
                 "kind": "NodePool", "metadata": {"name": "pool", "uid": "pool"},
@@ -144,9 +141,15 @@ fn node(i: usize, size: usize, family: usize, milli_cpu: usize) -> Result<Object
         "status": {"allocatable": room, "capacity": room}}))
 }
 
-fn pod(i: usize, on: usize) -> Result<Object, Failure> {
+fn pod(i: usize, on: usize, preferring: usize) -> Result<Object, Failure> {
     let deployment = deployment_of(i);
     let mut spec = workload::spec_of(i);
+    if deployment % 100 < preferring
+        && spec.get("topologySpreadConstraints").is_none()
+        && spec.get("affinity").is_none()
+    {
+        prefer_to_part(&mut spec, deployment);
+    }
     spec["nodeName"] = format!("node-{on}").into();
     object::<Pod>(json!({
         "metadata": {"name": format!("app-{deployment}-{i}"), "namespace": namespace_of(deployment),
@@ -155,4 +158,14 @@ fn pod(i: usize, on: usize) -> Result<Object, Failure> {
             "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": format!("app-{deployment}"),
                 "uid": format!("rs-{deployment}"), "controller": true}]},
         "spec": spec, "status": {"phase": "Running"}}))
+}
+
+/// Pods of a Deployment that are to be in all zones alike and on nodes of their own, if that can be.
+fn prefer_to_part(spec: &mut Value, deployment: usize) {
+    let app = json!({"matchLabels": {"app": format!("app-{deployment}")}});
+    let spread = json!({"maxSkew": 5, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": app});
+    spec["topologySpreadConstraints"] = json!([spread]);
+    spec["affinity"] = json!({"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
+        {"weight": 100, "podAffinityTerm": {"topologyKey": "kubernetes.io/hostname", "labelSelector": app}}]}});
 }

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use berth_model::{BoundPod, Cluster, Money, PodSpec, SlotId, Slots, Sym};
+use berth_model::{BoundPod, Cluster, Insists, Money, PodSpec, SlotId, Slots, Sym};
 use berth_packing::{Consolidation, ExistingNode};
 use berth_state::{State, Time};
 
@@ -60,7 +60,7 @@ pub(crate) fn lower_bound(state: &mut State, survey: &Survey, options: &Options,
             if pod.is_terminating() {
                 free.add(&cluster.spec(pod.spec)?.requests);
             } else if needs_room(cluster, pod) {
-                *holds.entry(sorts.id_of(pod)?).or_default() += 1;
+                *holds.entry(sorts.id_of(pod, Insists::default())?).or_default() += 1;
             }
         }
         problem.bins.push(ExistingNode {

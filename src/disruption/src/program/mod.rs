@@ -149,7 +149,8 @@ impl Program {
         }
         let held = held_rooms(cluster, &options.decisions.expected);
         let mut sorts = Sorts::new(cluster);
-        sorts.insists = insists.iter().map(|(pod, on)| (simulate::by_name(&pod.key), *on)).collect();
+        let insists: BTreeMap<Box<str>, Insists> =
+            insists.iter().map(|(pod, on)| (simulate::by_name(&pod.key), *on)).collect();
         let mut program = Program {
             problem: Consolidation::default(),
             packing: Problem::default(),
@@ -177,9 +178,9 @@ impl Program {
             again.sort_by(|a, b| (symbols.text(a.namespace), &a.name).cmp(&(symbols.text(b.namespace), &b.name)));
             let of_node = program.domains.groups_of(cluster, &again);
             for (pod, group) in again.into_iter().zip(&of_node) {
-                let sort = sorts.id_of(pod)?;
+                let name: Box<str> = format!("{}/{}", symbols.text(pod.namespace), pod.name).into();
+                let sort = sorts.id_of(pod, insists.get(&name).copied().unwrap_or_default())?;
                 *holds.entry(sort).or_default() += 1;
-                let name = format!("{}/{}", symbols.text(pod.namespace), pod.name).into();
                 pods.push(Pod { name, sort, group: *group });
             }
             groups.push(of_node);
@@ -421,8 +422,6 @@ fn is_beyond(state: &State, cluster: &Cluster, pod: &BoundPod) -> bool {
 /// The sorts of pods that come again.
 struct Sorts<'c> {
     cluster: &'c Cluster,
-    /// By `namespace/name`: pods that keep what they prefer.
-    insists: BTreeMap<Box<str>, Insists>,
     ids: BTreeMap<Kind, u32>,
     /// By sort: the spec, and how many a node holds at most.
     movables: Vec<(&'c PodSpec, u32)>,
@@ -432,14 +431,14 @@ struct Sorts<'c> {
 
 impl<'c> Sorts<'c> {
     fn new(cluster: &'c Cluster) -> Self {
-        Sorts { cluster, insists: BTreeMap::new(), ids: BTreeMap::new(), movables: Vec::new() }
+        Sorts { cluster, ids: BTreeMap::new(), movables: Vec::new() }
     }
 
-    fn id_of(&mut self, pod: &BoundPod) -> Option<u32> {
+    fn id_of(&mut self, pod: &BoundPod, insists: Insists) -> Option<u32> {
         let id = pod.replaced_by?;
         let spec = self.cluster.spec(id)?;
         let labels = self.cluster.labels(pod.labels)?;
-        let keeps_away = self.keeps_away((pod, spec), labels);
+        let keeps_away = self.keeps_away(spec, labels, insists);
         let (_, at_most) = keeps_away;
         // Who keeps its like away is of one sort with its like alone, whatever else they are called: each pod of a StatefulSet has
         // a label of its own.
@@ -452,10 +451,8 @@ impl<'c> Sorts<'c> {
         }))
     }
 
-    fn keeps_away(&self, (pod, spec): (&BoundPod, &PodSpec), labels: &Labels) -> KeptAway {
+    fn keeps_away(&self, spec: &PodSpec, labels: &Labels, insists: Insists) -> KeptAway {
         let Cluster { symbols, well_known, .. } = self.cluster;
-        let insists = || self.insists.get(&*format!("{}/{}", symbols.text(pod.namespace), pod.name)).copied();
-        let insists = if self.insists.is_empty() { None } else { insists() }.unwrap_or_default();
         let [_, _, anti_affinity, spread] = spec.places_of_preferences();
         let preferred = (anti_affinity..).zip(&spec.preferred_anti_affinity).filter(|(place, _)| insists.has(*place));
         let terms = spec.anti_affinity.iter().chain(preferred.map(|(_, (_, term))| term));
