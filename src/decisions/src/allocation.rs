@@ -50,6 +50,7 @@ pub fn solve(cluster: &mut Cluster, options: &Options) -> (Universe, Solution, A
         &launching,
         Placing {
             expected: &ExpectedNodes::new(),
+            waited_for: &BTreeSet::new(),
             drawers: &ExpectedDrawers::new(),
             come_first: &BTreeSet::new(),
             spares_others: false,

@@ -1,6 +1,6 @@
 //! What can be decided at once, while what takes long is decided elsewhere: pods go to nodes that are up and have room.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use berth_model::{ClassId, Cluster, MemberKind, PendingRow, PodSpec, RowId, Universe};
@@ -14,7 +14,7 @@ use crate::decide::bind_only;
 use crate::decider::Kept;
 use crate::decision::{DecideError, Decision};
 use crate::existing::{Existing, is_to_be_bound};
-use crate::expected::ExpectedRows;
+use crate::expected::{ExpectedRows, waiting};
 use crate::options::{Options, QUEUE, expect_synced};
 
 /// Of those who might make others give way, how many are asked on which nodes.
@@ -111,7 +111,8 @@ impl Decider {
             let n_waiting = row.members.iter().fold(0_u32, |sum, run| sum.saturating_add(run.len()));
             (at, n_waiting)
         });
-        let left_out: BTreeMap<RowId, u32> = left_out.collect();
+        let mut all_left_out = waiting(cluster, &options.expected, &options.waited_for);
+        all_left_out.extend(left_out);
         let kept = self.kept_if_current(tracked);
         self.is_stale = kept.is_none();
         let kept = kept?;
@@ -119,7 +120,7 @@ impl Decider {
         let mut scheduler = Scheduler::resume(cluster, classes.universe(), scheduler);
         scheduler.expect(ExpectedRows::on_nodes_that_are_up(cluster, &options.expected).to_schedule());
         scheduler.let_come_first(come_first::rows_of(cluster, &options.come_first));
-        scheduler.leave(left_out);
+        scheduler.leave(all_left_out);
         let trial = scheduler.try_out(Queue { preempts: false, ..QUEUE });
         let scheduler = scheduler.pause();
         let preempting = trial.as_ref().map(|trial| preempting(cluster, classes.universe(), &trial.left));

@@ -1,6 +1,6 @@
 //! Decisions from what is kept between them: classes, nodes and groups follow the state by what has changed.
 
-use berth_model::{Cluster, LiveUniverse, MemberKind};
+use berth_model::{ClassId, Cluster, LiveUniverse, MemberKind, RowId};
 use berth_provisioning::Launching;
 use berth_scheduling::{Paused, Scheduler, Step, Trial};
 use berth_state::{Change, Conversion, OfferedVolumes, PodChange, State, Time, Tracked};
@@ -11,7 +11,7 @@ use crate::decide::{bind_only, decide_with};
 use crate::decision::{DecideError, Decision};
 use crate::displaced::{self, Displaced};
 use crate::existing::{Existing, is_to_be_bound};
-use crate::expected::ExpectedRows;
+use crate::expected::{ExpectedRows, waiting};
 use crate::options::{Options, expect_synced};
 use crate::plans::Plans;
 use crate::rest::Rest;
@@ -117,11 +117,18 @@ impl Decider {
         let first = come_first::rows_of(cluster, &options.come_first);
         scheduler.let_come_first(first.clone());
         scheduler.expect(ExpectedRows::on_nodes_that_are_up(cluster, &options.expected).to_schedule());
+        let waiting = waiting(cluster, &options.expected, &options.waited_for);
+        scheduler.leave(waiting.clone());
         let trial = scheduler.try_out(options.placing().queue());
         let scheduler = scheduler.pause();
         self.kept = Some(Kept { classes, scheduler, ..kept });
-        let Trial { left, placements } = trial?;
+        let Trial { mut left, placements } = trial?;
         let (mut existing, mut rest) = (Existing::default(), Rest::default());
+        if options.launches && !waiting.is_empty() {
+            let classes = self.kept.as_ref()?.classes.universe().classes.iter().zip((0..).map(ClassId));
+            let wait = |row: &RowId| waiting.contains_key(row);
+            left.extend(classes.filter(|(class, _)| class.rows.iter().any(wait)).map(|(_, id)| (id, 1)));
+        }
         if options.launches && left.iter().any(|(_, count)| *count > 0) {
             let mut found = ExpectedRows::on_all_nodes(cluster, &options.expected).settle_beside(
                 cluster,

@@ -13,7 +13,7 @@ use berth_scheduling::{ComeFirst, KeptByBudgets, Placement, Scheduler, expect_re
 use rustc_hash::FxHashMap;
 
 use crate::come_first;
-use crate::expected::ExpectedRows;
+use crate::expected::{ExpectedRows, waiting};
 use crate::options::Placing;
 
 /// Why a Reservation that pre-allocates is left where there is no node to ask: those that come up have no pods to bind it to.
@@ -81,7 +81,7 @@ fn bind_now(
     let universe = Universe::with_scores(cluster);
     let mut scheduler = Scheduler::new(cluster, &universe, launching.launchable(cluster, &universe));
     scheduler.expect(rows.to_schedule());
-    scheduler.leave(rows.to_leave());
+    scheduler.leave(rows.to_leave(waiting(cluster, placing.expected, placing.waited_for)));
     scheduler.let_come_first(first);
     let left = scheduler.run(queue);
     for (class, _) in left {

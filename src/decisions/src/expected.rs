@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use berth_model::{
-    BoundPod, Cluster, KeyedMap, KeyedSet, MemberKind, MemberRun, PendingRow, PodStage, Resources, RowId, Sym,
+    BoundPod, Cluster, KeyedMap, KeyedSet, MemberKind, MemberRun, PendingRow, PodSpec, PodStage, Resources, RowId, Sym,
 };
 use berth_scheduling::{ComeFirst, Placement};
 use rustc_hash::FxHashMap;
@@ -110,9 +110,13 @@ impl ExpectedRows {
         self.counts.iter().map(|(row, nodes)| (*row, nodes.iter().map(|(node, n)| (*node, *n)).collect())).collect()
     }
 
-    /// How many pods of each row wait for a Reservation whose node is not up yet.
-    pub(crate) fn to_leave(&self) -> BTreeMap<RowId, u32> {
-        self.drawers.iter().map(|(row, nodes)| (*row, u32::try_from(nodes.len()).unwrap_or(u32::MAX))).collect()
+    /// How many pods of each row wait for a Reservation whose node is not up yet, or for a node that they prefer.
+    pub(crate) fn to_leave(&self, mut waiting: BTreeMap<RowId, u32>) -> BTreeMap<RowId, u32> {
+        for (row, nodes) in &self.drawers {
+            let count = waiting.entry(*row).or_default();
+            *count = count.saturating_add(u32::try_from(nodes.len()).unwrap_or(u32::MAX));
+        }
+        waiting
     }
 
     /// Puts those who did not come yet onto their nodes in the cluster, where there is room: nothing else is planned for
@@ -263,6 +267,31 @@ impl ExpectedRows {
         }
         Some(Settled { free: rooms, places: settled, rest })
     }
+}
+
+/// How many pods of each row have preferences and are expected on these nodes, which come up: they wait for them.
+pub(crate) fn waiting(
+    cluster: &Cluster,
+    expected: &ExpectedNodes,
+    waited_for: &BTreeSet<Arc<str>>,
+) -> BTreeMap<RowId, u32> {
+    let mut names: KeyedSet<&str> = cluster.keyed_set();
+    let of_nodes = waited_for.iter().filter_map(|node| expected.get(node));
+    names.extend(of_nodes.flat_map(|pods| pods.iter()).map(|pod| &**pod));
+    let mut waiting = BTreeMap::new();
+    let mut name = String::new();
+    for (id, row) in cluster.rows().filter(|(_, row)| row.kind == MemberKind::Pod && !names.is_empty()) {
+        if !cluster.spec(row.spec).is_some_and(PodSpec::has_preferences) {
+            continue;
+        }
+        for run in &row.members {
+            write_name(&mut name, cluster, row, run);
+            if names.contains(&*name) {
+                *waiting.entry(id).or_default() += 1;
+            }
+        }
+    }
+    waiting
 }
 
 /// Whether the pods of a row are nominated to this node, which is up. A nomination holds their room already.

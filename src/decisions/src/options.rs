@@ -35,6 +35,8 @@ pub struct Options {
     pub scheduler_names: Option<BTreeSet<String>>,
     /// Pods and Reservations that nodes were launched for: they come to these, and no others are launched for them.
     pub expected: ExpectedNodes,
+    /// Of these nodes, those that come up and that pods with preferences wait for: a node was launched for what they prefer.
+    pub waited_for: BTreeSet<Arc<str>>,
     /// Pods that were planned to draw from Reservations among them.
     pub drawers: ExpectedDrawers,
     /// Pods, by `namespace/name`, that come before others of their priority on nodes that exist. Those that are not pending are
@@ -49,6 +51,7 @@ pub struct Options {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Placing<'o> {
     pub(crate) expected: &'o ExpectedNodes,
+    pub(crate) waited_for: &'o BTreeSet<Arc<str>>,
     pub(crate) drawers: &'o ExpectedDrawers,
     pub(crate) come_first: &'o BTreeSet<Box<str>>,
     pub(crate) spares_others: bool,
@@ -62,6 +65,7 @@ impl Options {
     pub(crate) fn placing(&self) -> Placing<'_> {
         Placing {
             expected: &self.expected,
+            waited_for: &self.waited_for,
             drawers: &self.drawers,
             come_first: &self.come_first,
             spares_others: self.spares_others,

@@ -14,11 +14,11 @@ use berth_decisions::{Binding, ExpectedDrawers, ExpectedNodes, Launch};
 use berth_state::ObjectRef;
 use jiff::Timestamp;
 
-use super::Core;
 use super::awaited::{Bound, OfClaim, Waiting, place_in, reservation_name, reservation_of};
 use super::schedule::pod_name;
+use super::{Core, Job};
 use crate::claim::conditions;
-use crate::clock::elapsed;
+use crate::clock::{after, elapsed};
 use crate::view::PodName;
 
 /// For how long a pod is expected on its node once that is up, and once the last one of its batch was bound: it may have to
@@ -40,7 +40,30 @@ struct Coming<'a> {
 impl Core {
     /// Pods whose node comes up, or did a moment ago, by its name or its NodeClaim's, and those whose own node makes way.
     pub(super) fn expected_pods(&self, now: Timestamp) -> ExpectedNodes {
+        self.expected_on(&self.coming(now), now)
+    }
+
+    /// The same, and those of the nodes that come up that pods with preferences wait for: others of their batch came up or took pods
+    /// a moment ago. Otherwise these pods would all go to the first node that is up, and their own would stand empty.
+    pub(super) fn expected_and_waited_for(&mut self, now: Timestamp) -> (ExpectedNodes, BTreeSet<Arc<str>>) {
         let coming = self.coming(now);
+        let mut quiet: BTreeMap<Timestamp, Duration> = BTreeMap::new();
+        for Coming { of_claim, up, .. } in &coming {
+            let idle = self.awaited.idle(of_claim.launched, now);
+            let known = quiet.entry(of_claim.launched).or_insert(idle);
+            *known = if up.is_zero() { *known } else { (*known).min(*up) };
+        }
+        quiet.retain(|_, quiet| *quiet < GRACE);
+        let is_waited_for = |known: &&Coming<'_>| known.up.is_zero() && quiet.contains_key(&known.of_claim.launched);
+        let waited_for: BTreeSet<Arc<str>> = coming.iter().filter(is_waited_for).map(|known| known.node.into()).collect();
+        let expected = self.expected_on(&coming, now);
+        if let Some(longest) = quiet.values().max().filter(|_| !waited_for.is_empty()) {
+            self.queue.add_at(Job::Schedule, after(now, GRACE.saturating_sub(*longest)));
+        }
+        (expected, waited_for)
+    }
+
+    fn expected_on(&self, coming: &[Coming<'_>], now: Timestamp) -> ExpectedNodes {
         let claims: BTreeSet<&str> = coming.iter().map(|known| known.claim).collect();
         let mut expected = self.places_held(&claims, now);
         for known in coming {
@@ -120,7 +143,7 @@ impl Core {
     pub(super) fn node_coming<'a>(&'a self, claim: &'a str, now: Timestamp) -> Option<(&'a str, Duration)> {
         let Some(known) = self.view.claims.get(claim) else {
             // Its creation was not seen yet, or it is gone.
-            let is_new = self.queue.is_running(&super::Job::Launch(claim.to_owned()));
+            let is_new = self.queue.is_running(&Job::Launch(claim.to_owned()));
             return is_new.then_some((claim, Duration::ZERO));
         };
         if known.metadata.deletion_timestamp.is_some() {

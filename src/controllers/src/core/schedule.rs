@@ -48,11 +48,13 @@ impl Core {
         }
         self.end_nominations(now);
         self.end_avoiding(now);
+        let (expected, waited_for) = self.expected_and_waited_for(now);
         let options = berth_decisions::Options {
             solve: self.options.solve.clone(),
             launches,
             scheduler_names: self.options.scheduler_names.clone(),
-            expected: self.expected_pods(now),
+            expected,
+            waited_for,
             drawers: self.expected_drawers(now),
             come_first: self.first_pods(),
             spares_others: false,

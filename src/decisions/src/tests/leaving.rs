@@ -621,6 +621,41 @@ fn who_is_expected_on_several_nodes_comes_to_the_one_that_comes_up() {
     }
 }
 
+/// The regression: pods for which nodes were launched that they prefer all came to the first of these that was up.
+#[test]
+fn pods_with_preferences_wait_for_their_nodes_while_others_of_the_batch_come_up() {
+    let claim = Object::from(typed::<berth_api::NodeClaim>(json!({
+        "metadata": {"name": "coming", "uid": "coming", "labels": {"karpenter.sh/nodepool": "pool"}},
+        "spec": {"requirements": []}, "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}}})));
+    let at = |node: &str, pod: &str| (node.into(), Arc::new(BTreeSet::from([format!("default/{pod}").into()])));
+    let spread = |when: &str| {
+        json!({"metadata": {"labels": {"app": "web"}}, "spec": {"topologySpreadConstraints": [{"maxSkew": 1,
+            "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": when,
+            "labelSelector": {"matchLabels": {"app": "web"}}}]}})
+    };
+    for (more, waits_for, n_bound) in [
+        (spread("ScheduleAnyway"), Some("coming"), 1),
+        (spread("ScheduleAnyway"), None, 2),
+        (json!({}), Some("coming"), 2),
+    ] {
+        let up = mk_node("up", "4", &json!({"kubernetes.io/hostname": "up"}));
+        let pods = ["a", "b"].map(|name| mk_pod(name, "1", more.clone()));
+        let mut state = state_of(&[&[mk_open_pool(), claim.clone(), up][..], &pods].concat());
+        let expected = ExpectedNodes::from([at("up", "a"), at("coming", "b")]);
+        let waited_for = waits_for.into_iter().map(Arc::from).collect();
+        let options = Options { expected, waited_for, ..full() };
+        let [whole, kept, at_once] = in_each_way(&mut state, &options);
+        for decision in [&whole, &kept, &at_once] {
+            let bound = bound_pods(decision);
+            assert!(bound.len() == n_bound && bound.iter().all(|(_, node)| *node == "up"), "{bound:?}");
+        }
+        for decision in [whole, kept] {
+            let nominated = decision.nominations.iter().map(|own| (&*own.object.key.name, &*own.node.key.name));
+            assert!(nominated.eq([("b", "coming")].into_iter().filter(|_| n_bound == 1)), "{decision:?}");
+        }
+    }
+}
+
 /// The regression: as many as fit were planned for a node that is up, and bound nowhere, nor launched for: they waited for good.
 #[test]
 fn of_those_who_have_to_be_together_and_fit_nowhere_as_many_come_as_do() {

@@ -99,7 +99,8 @@ fn decide_beside_expected(state: &mut State, decider: &mut Decider, now: Time) {
         }
         let expected: ExpectedNodes = names.into_iter().map(|(node, pods)| (node, Arc::new(pods))).collect();
         for options in [options(), binding()] {
-            let options = Options { expected: expected.clone(), ..options };
+            let waited_for = expected.keys().step_by(2).cloned().collect();
+            let options = Options { expected: expected.clone(), waited_for, ..options };
             let kept = format!("{:#?}", decider.decide(state, &options, now).unwrap());
             let whole = format!("{:#?}", decide(state, &options, now).unwrap());
             assert!(kept == whole, "{}\n{expected:#?}", difference(&kept, &whole));

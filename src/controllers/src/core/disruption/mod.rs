@@ -446,6 +446,7 @@ impl Core {
                 // Who else binds pods is expected to find the same places.
                 scheduler_names: None,
                 expected: self.expected_pods(now),
+                waited_for: BTreeSet::new(),
                 drawers: self.expected_drawers(now),
                 come_first: self.first_pods(),
                 spares_others: true,
