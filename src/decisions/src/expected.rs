@@ -77,7 +77,7 @@ impl ExpectedRows {
         let by_name = names.iter().filter_map(|(node, pods)| Some((cluster.symbols.get(node)?, pods)));
         let by_name: FxHashMap<Sym, &Arc<BTreeSet<Box<str>>>> = by_name.collect();
         let mut node_of: KeyedMap<&str, usize> = cluster.keyed_map();
-        // Who is expected on several comes to one that comes up: on one that is up it would be by now.
+        // A pod expected on several nodes comes to one that is coming up: on one that is up it would be bound by now.
         let rank = |at: usize| {
             let node = cluster.nodes.get(at);
             node.map(|node| (!node.is_coming_up, cluster.symbols.text(node.name)))

@@ -197,7 +197,7 @@ fn that_insist(state: &State, preferring: Vec<Preferring>) -> Vec<Insisting> {
     preferring.into_iter().filter_map(of_pod).collect()
 }
 
-/// The pods of nodes that keep what they prefer where these go: what holds where they run.
+/// The pods of these nodes that have what they prefer where they run, and insist on it.
 pub(crate) fn insisting(
     (state, decider): (&mut State, &mut Decider),
     gone: &[&Candidate],
@@ -207,7 +207,7 @@ pub(crate) fn insisting(
     Ok(that_insist(state, preferring))
 }
 
-/// Removes the nodes in a fork, and asks where their pods go, which keep what they prefer. So do those that they come to.
+/// Removes the nodes in a fork, and asks where their pods go. These keep the preferences that hold now, and so do those whom they join.
 pub(crate) fn what_if(
     (state, decider): (&mut State, &mut Decider),
     gone: &[&Candidate],
@@ -216,7 +216,7 @@ pub(crate) fn what_if(
     now: Time,
 ) -> Result<Verdict, DecideError> {
     let preferring = preferring((&mut *state, &mut *decider), gone, now)?;
-    // Who does not have what it prefers may come to who has.
+    // A pod without what it prefers may move beside pods that have it.
     let may_crowd = preferring.iter().any(|pod| !pod.on_host.without(pod.holds).is_empty());
     let insists = that_insist(state, preferring);
     let found = ask((&mut *state, &mut *decider), (gone, insists), options, (prices, baseline), now)?;
@@ -232,7 +232,7 @@ pub(crate) fn what_if(
     Ok(found)
 }
 
-/// How many pods on the nodes that others come to would not have what they prefer any more of those who are beside them.
+/// How many pods would lose a preference about their neighbours through those who join them.
 fn n_crowded(
     (state, decider): (&mut State, &mut Decider),
     gone: &[&Candidate],

@@ -155,8 +155,8 @@ pub(crate) fn forecasts(
         })
         .collect();
     let (outlooks, mut tally) = decider.outlooks(state, &questions, most_plans, &options.decisions, now)?;
-    // Outlooks know no preferences of those who move. With these others may be those who find no place; that is not asked where the
-    // bound refuses the node, or nothing could be launched: it would be a whole decision for nearly every node.
+    // An outlook ignores the preferences of pods that move. With them, other pods may be the ones without a place. That is not asked
+    // where the bound refuses the node or nothing could be launched: it would take a whole decision for nearly every node.
     let may_go = candidates.iter().zip(&outlooks).filter(|(_, outlook)| {
         matches!(outlook, Outlook::Fits { .. } | Outlook::Cheaper { .. } | Outlook::Launches { .. })
     });

@@ -1237,7 +1237,7 @@ fn nodes_that_are_launched_for_a_preference_stay_and_none_are_where_preferences_
     assert_eq!(told(&run(&folder, &jitter)), (4, 0));
 }
 
-/// Slots of the second type, and no price of which another type is the cheaper one.
+/// Three sizes at one price for each CPU; the second has slots.
 const THREE_TYPES: &str = "
 - name: of-2
   resources: {cpu: '2', memory: 8Gi, pods: '58'}

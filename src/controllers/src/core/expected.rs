@@ -55,7 +55,8 @@ impl Core {
         }
         quiet.retain(|_, quiet| *quiet < GRACE);
         let is_waited_for = |known: &&Coming<'_>| known.up.is_zero() && quiet.contains_key(&known.of_claim.launched);
-        let waited_for: BTreeSet<Arc<str>> = coming.iter().filter(is_waited_for).map(|known| known.node.into()).collect();
+        let waited_for: BTreeSet<Arc<str>> =
+            coming.iter().filter(is_waited_for).map(|known| known.node.into()).collect();
         let expected = self.expected_on(&coming, now);
         if let Some(longest) = quiet.values().max().filter(|_| !waited_for.is_empty()) {
             self.queue.add_at(Job::Schedule, after(now, GRACE.saturating_sub(*longest)));

@@ -28,7 +28,7 @@ use berth_disruption::{HASH_VERSION, template_hash};
 
 /// How often what found no place is planned again although nothing changed.
 const RETRY: Duration = Duration::from_secs(30);
-/// The same where nodes are about to go, and it is to be decided whether they do.
+/// How soon it is planned again while a command is being decided.
 const SETTLES: Duration = Duration::from_secs(1);
 /// How often it is looked whether pods came to the nodes that were launched for them.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);

@@ -560,8 +560,8 @@ impl Core {
             && claims.next().is_some_and(|claim| claim.metadata.deletion_timestamp.is_none())
     }
 
-    /// Whether it is yet to be decided if a pod moves with its node. Nothing is launched for who would come with it meanwhile: it could
-    /// be in vain, again and again.
+    /// Whether a pod runs on a node of a command that is not decided yet. A node planned for it and for others could be launched in
+    /// vain.
     pub(super) fn may_yet_stay(&self, pod: &ObjectRef) -> bool {
         pod.key.kind == berth_state::Kind::Pod && !self.disrupting.is_settled() && self.is_seen_to(pod)
     }
