@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use berth_model::{ClassId, Cluster, MemberKind, PendingRow, PodSpec, RowId, Universe};
 use berth_scheduling::filter::{before_load, volumes};
-use berth_scheduling::{Placement, Queue, Scheduler, Trial};
+use berth_scheduling::{Placement, Queue, Scheduler, Trial, is_of_one_node};
 use berth_state::{State, Time, Tracked};
 
 use crate::Decider;
@@ -158,12 +158,16 @@ fn preempting<'c>(cluster: &'c Cluster, universe: &Universe, left: &[(ClassId, u
 }
 
 /// Drops the first placement on a node where pods of lower priority may give way to one that found no place, and whose priority
-/// is higher than that of the pod placed. All that were decided after it are dropped, too: the queue has the other pod first.
+/// is higher than that of the pod placed. All that were decided after it are dropped, too: the queue has the other pod first, unless
+/// the pod placed may go to that node alone.
 fn leave_room(cluster: &Cluster, preempting: &[&PodSpec], placements: &mut Vec<Placement>) {
     placements.sort_by_key(|placement| placement.nth);
     let gives_way = |placement: &Placement| {
         let spec = placement.spec.and_then(|spec| cluster.spec(spec));
         let (Some(spec), Some(node)) = (spec, cluster.nodes.get(placement.node)) else { return false };
+        if is_of_one_node(cluster, spec) {
+            return false;
+        }
         let priority = spec.priority;
         let fits_instead = |spec: &PodSpec| {
             if before_load(cluster, node, spec).is_some() || volumes(cluster, node, spec).is_some() {

@@ -332,22 +332,39 @@ fn pods_of_other_schedulers_are_nominated_and_never_bound() {
 
 /// The regression: once the pod of a DaemonSet was there, others took the room that its node had kept for it.
 #[test]
-fn a_pod_that_may_go_to_one_node_alone_comes_before_others_of_its_priority() {
+fn a_pod_that_may_go_to_one_node_alone_comes_before_others_where_there_is_room() {
     let fields = json!([{"key": "metadata.name", "operator": "In", "values": ["n"]}]);
     let terms = json!({"nodeSelectorTerms": [{"matchFields": fields}]});
     let affinity = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}});
     let daemon = mk_pod("zz-daemon", "100m", json!({"spec": {"affinity": affinity}}));
-    let others = (0..4).map(|n| mk_pod(&format!("other-{n}"), "500m", json!({})));
-    let mut objects = vec![mk_node("n", "2", &json!({})), daemon];
-    objects.extend(others);
-    let mut state = state_of(&objects);
-    let mut decider = Decider::new();
-    decider.refresh(&mut state, NOW);
-    let at_once = decider.decide_at_once(&mut state, &Options::default(), &BTreeSet::new(), NOW).unwrap();
-    for decision in [decide(&mut state, &Options::default(), NOW).unwrap(), at_once.decision] {
-        let bound: BTreeSet<&str> = decision.bindings.iter().map(|binding| &*binding.object.key.name).collect();
-        assert!(bound.contains("zz-daemon") && bound.len() == 4, "{bound:?}");
+    for priority in [0, 1000] {
+        let others = (0..4).map(|n| mk_pod(&format!("other-{n}"), "500m", json!({"spec": {"priority": priority}})));
+        let mut objects = vec![mk_node("n", "2", &json!({})), daemon.clone()];
+        objects.extend(others);
+        let mut state = state_of(&objects);
+        let mut decider = Decider::new();
+        let kept = decider.decide(&mut state, &Options::default(), NOW).unwrap();
+        decider.refresh(&mut state, NOW);
+        let at_once = decider.decide_at_once(&mut state, &Options::default(), &BTreeSet::new(), NOW).unwrap();
+        for decision in [decide(&mut state, &Options::default(), NOW).unwrap(), kept, at_once.decision] {
+            let bound: BTreeSet<&str> = decision.bindings.iter().map(|binding| &*binding.object.key.name).collect();
+            assert!(bound.contains("zz-daemon") && bound.len() == 4, "{bound:?}");
+        }
     }
+}
+
+#[test]
+fn nobody_makes_way_for_a_pod_that_comes_first_only_where_there_is_room() {
+    let fields = json!([{"key": "metadata.name", "operator": "In", "values": ["n"]}]);
+    let terms = json!({"nodeSelectorTerms": [{"matchFields": fields}]});
+    let affinity = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}});
+    let daemon = mk_pod("daemon", "1500m", json!({"spec": {"affinity": affinity, "priority": 10}}));
+    let runs = mk_pod("runs", "1", json!({"spec": {"nodeName": "n", "priority": 0}}));
+    let waits = mk_pod("waits", "1", json!({"spec": {"priority": 1000}}));
+    let mut state = state_of(&[mk_node("n", "2", &json!({})), daemon, runs, waits]);
+    let decision = decide(&mut state, &Options::default(), NOW).unwrap();
+    let bound: Vec<&str> = decision.bindings.iter().map(|binding| &*binding.object.key.name).collect();
+    assert_eq!((bound, decision.evictions.len()), (vec!["waits"], 0));
 }
 
 #[test]

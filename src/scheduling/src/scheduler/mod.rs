@@ -75,6 +75,7 @@ pub use launchable::{EmptyHost, Launchable};
 pub use paused::{Paused, Trial};
 pub use placements::{Placement, came};
 pub use preempt::KeptByBudgets;
+pub use queue_position::is_of_one_node;
 pub use replace::expect_replacements;
 pub use what_if::Counted;
 

@@ -1,5 +1,6 @@
 //! The queue: higher priorities first, and among equal ones those that may go to one node alone, pending Reservations, pods that
-//! come in place of others which were told to leave, and the other pods, in the order of the input.
+//! come in place of others which were told to leave, and the other pods, in the order of the input. Those that may go to one node
+//! alone come before higher priorities where there is room.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -34,6 +35,7 @@ impl Scheduler<'_> {
                 (0..*count).for_each(|_| self.ledger.nominate(place.class, node));
             }
         }
+        self.seat_those_of_one_node(&mut waiting, queue);
         // By priority and before pods of equal priority, as all Reservations are.
         let mut binding: Vec<ReservationId> = pre_allocating(&self.tables, &self.ledger);
         binding.sort_by_key(|&id| Reverse(self.reserves_at(id)));
@@ -88,6 +90,25 @@ impl Scheduler<'_> {
                 return summed(failed.into_iter().map(|(place, count)| (place.class, count)).collect());
             }
             (waiting, binding) = (failed, unbound);
+        }
+    }
+
+    /// Places those that may go to one node alone before others of higher priority, as far as there is room: daemons come once their
+    /// node has registered, and its room was kept for them until then. Those who wait would take it at that moment, though they can go
+    /// elsewhere.
+    fn seat_those_of_one_node(&mut self, waiting: &mut BTreeMap<QueuePosition, u32>, queue: Queue) {
+        let Some(highest) = waiting.keys().next().map(|place| place.priority) else { return };
+        let nominated = |place: &QueuePosition| self.tables.nominated_node(place.class).is_some();
+        let is_passed_over = |place: &QueuePosition| !place.has_choice && place.priority > highest;
+        let first = waiting.iter().filter(|(place, _)| is_passed_over(place) && !nominated(place));
+        let first: Vec<(QueuePosition, u32)> = first.map(|(place, count)| (*place, *count)).collect();
+        for (place, count) in first {
+            let placed = self.place((place.class, place.row), count, Queue { preempts: false, ..queue });
+            self.intake.first.came(place.row, placed);
+            waiting.remove(&place);
+            if placed < count {
+                waiting.insert(place, count - placed);
+            }
         }
     }
 

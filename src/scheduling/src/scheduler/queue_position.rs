@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use berth_model::{ClassId, Cluster, MemberKind, RowId, SpecId};
+use berth_model::{ClassId, Cluster, MemberKind, PodSpec, RowId, SpecId};
 
 use crate::kinds::named_nodes;
 
@@ -27,9 +27,14 @@ impl QueuePosition {
     /// That of a row.
     pub(super) fn new(cluster: &Cluster, spec: SpecId, kind: MemberKind, (row, class): (RowId, ClassId)) -> Self {
         let spec = cluster.spec(spec);
-        let mut nodes = spec.and_then(|spec| named_nodes(cluster, &spec.required_terms)).unwrap_or_default();
-        nodes.dedup();
         let priority = Reverse(spec.map_or(0, |spec| spec.priority));
-        QueuePosition { priority, has_choice: nodes.len() != 1, kind, comes_later: true, row, class }
+        let has_choice = !spec.is_some_and(|spec| is_of_one_node(cluster, spec));
+        QueuePosition { priority, has_choice, kind, comes_later: true, row, class }
     }
+}
+
+/// Whether pods of a spec may go to one node alone, by its name, as those of a DaemonSet.
+pub fn is_of_one_node(cluster: &Cluster, spec: &PodSpec) -> bool {
+    let nodes = named_nodes(cluster, &spec.required_terms).unwrap_or_default();
+    nodes.first().is_some_and(|first| nodes.iter().all(|node| node == first))
 }
