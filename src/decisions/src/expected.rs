@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use berth_model::{
-    BoundPod, Cluster, KeyedMap, KeyedSet, MemberKind, MemberRun, PendingRow, PodSpec, PodStage, Resources, RowId, Sym,
+    BoundPod, Cluster, KeyedMap, KeyedSet, MemberKind, MemberRun, PendingRow, PodSpec, PodStage, PreferencePolicy,
+    Resources, RowId, Sym,
 };
 use berth_scheduling::{ComeFirst, Placement};
 use rustc_hash::FxHashMap;
@@ -279,6 +280,9 @@ pub(crate) fn waiting(
     let of_nodes = waited_for.iter().filter_map(|node| expected.get(node));
     names.extend(of_nodes.flat_map(|pods| pods.iter()).map(|pod| &**pod));
     let mut waiting = BTreeMap::new();
+    if cluster.preferences == PreferencePolicy::Ignore {
+        return waiting;
+    }
     let mut name = String::new();
     for (id, row) in cluster.rows().filter(|(_, row)| row.kind == MemberKind::Pod && !names.is_empty()) {
         if !cluster.spec(row.spec).is_some_and(PodSpec::has_preferences) {

@@ -21,7 +21,11 @@ pub struct Preferring {
     pub pod: Key,
     /// The preferences that hold where it is.
     pub holds: Insists,
-    /// Those that are about who else is on its node, whether they hold or not.
+    /// These, and each spread that reaches two domains at least, however uneven it is.
+    pub keeps: Insists,
+    /// Those that are about other pods, whether they hold or not.
+    pub of_others: Insists,
+    /// Those among them that are about who else is on its node.
     pub on_host: Insists,
 }
 
@@ -132,28 +136,39 @@ impl<'c> Asked<'c> {
     fn found(&self) -> Vec<Preferring> {
         let of_pod = |(node, pod, class): &(&Node, &BoundPod, &PodClass)| {
             let spec = self.cluster.spec(class.spec)?;
-            let (mut holds, mut on_host) = (Insists::default(), Insists::default());
+            let [mut holds, mut keeps, mut of_others, mut on_host] = [Insists::default(); 4];
             let [of_node, first, ..] = spec.places_of_preferences();
             let meets = |term| node.satisfies(term, &self.cluster.symbols, |key| node_label(self.cluster, node, key));
             if spec.heaviest_term().is_some_and(meets) {
-                holds = holds.with(of_node);
+                (holds, keeps) = (holds.with(of_node), keeps.with(of_node));
             }
             for (place, constraint) in (first..).zip(preferred(class)) {
-                if self.holds(constraint, node) {
+                of_others = of_others.with(place);
+                let does_hold = self.holds(constraint, node);
+                if does_hold {
                     holds = holds.with(place);
+                }
+                if does_hold || self.is_spread_out(constraint) {
+                    keeps = keeps.with(place);
                 }
                 if self.is_about_hosts(constraint.counter()) {
                     on_host = on_host.with(place);
                 }
             }
             let pod = Key::new(Kind::Pod, self.cluster.symbols.text(pod.namespace), &pod.name);
-            Some(Preferring { pod, holds, on_host })
+            Some(Preferring { pod, holds, keeps, of_others, on_host })
         };
         self.pods.iter().filter_map(of_pod).collect()
     }
 
     fn is_about_hosts(&self, counter: CounterId) -> bool {
         self.universe.counter(counter).is_some_and(|known| known.key == self.cluster.well_known.hostname)
+    }
+
+    /// Whether there are pods of a spread in two domains at least.
+    fn is_spread_out(&self, constraint: Constraint) -> bool {
+        let counts = self.counts.get(&constraint.counter()).filter(|_| matches!(constraint, Constraint::Spread { .. }));
+        counts.is_some_and(|counts| counts.by_domain.values().filter(|count| **count > 0).nth(1).is_some())
     }
 
     /// Whether a preference of a pod holds on the node where it is.

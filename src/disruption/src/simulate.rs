@@ -189,12 +189,12 @@ fn preferring(
     decider.preferring(state, &nodes.collect::<Vec<&str>>(), now)
 }
 
-fn that_insist(state: &State, preferring: Vec<Preferring>) -> Vec<Insisting> {
-    let of_pod = |known: Preferring| {
+fn that_insist(state: &State, preferring: &[Preferring]) -> Vec<Insisting> {
+    let of_pod = |known: &Preferring| {
         let pod = state.pod(&known.pod.namespace, &known.pod.name)?;
         (!known.holds.is_empty()).then(|| (pod.reference(), known.holds))
     };
-    preferring.into_iter().filter_map(of_pod).collect()
+    preferring.iter().filter_map(of_pod).collect()
 }
 
 /// The pods of these nodes that have what they prefer where they run, and insist on it.
@@ -204,7 +204,7 @@ pub(crate) fn insisting(
     now: Time,
 ) -> Result<Vec<Insisting>, DecideError> {
     let preferring = preferring((&mut *state, decider), gone, now)?;
-    Ok(that_insist(state, preferring))
+    Ok(that_insist(state, &preferring))
 }
 
 /// Removes the nodes in a fork, and asks where their pods go. These keep the preferences that hold now, and so do those whom they join.
@@ -217,34 +217,32 @@ pub(crate) fn what_if(
 ) -> Result<Verdict, DecideError> {
     let preferring = preferring((&mut *state, &mut *decider), gone, now)?;
     // A pod without what it prefers may move beside pods that have it.
-    let may_crowd = preferring.iter().any(|pod| !pod.on_host.without(pod.holds).is_empty());
-    let insists = that_insist(state, preferring);
+    let may_crowd = preferring.iter().any(|pod| !pod.of_others.without(pod.holds).is_empty());
+    let insists = that_insist(state, &preferring);
     let found = ask((&mut *state, &mut *decider), (gone, insists), options, (prices, baseline), now)?;
     if let Verdict::Fits(replacement) = &found
         && may_crowd
     {
-        let n_crowded = n_crowded((state, decider), gone, &replacement.moves, now)?;
-        if n_crowded > 0 {
-            let text = "other pods would lose what they prefer on their nodes";
-            return Ok(Verdict::Fails(vec![Reason::of_pods(text, n_crowded)]));
+        let n_losing = n_losing((state, decider), (gone, preferring), replacement, now)?;
+        if n_losing > 0 {
+            let text = "pods would lose what they prefer of their neighbours";
+            return Ok(Verdict::Fails(vec![Reason::of_pods(text, n_losing)]));
         }
     }
     Ok(found)
 }
 
-/// How many pods would lose a preference about their neighbours through those who join them.
-fn n_crowded(
+/// How many of the pods that move, and of those whom they join, would lose a preference about other pods. Where nodes are launched,
+/// of which nothing is in the state, only what pods ask of their own node is looked at.
+fn n_losing(
     (state, decider): (&mut State, &mut Decider),
-    gone: &[&Candidate],
-    moves: &[Nomination],
+    (gone, mut before): (&[&Candidate], Vec<Preferring>),
+    Replacement { moves, launches, .. }: &Replacement,
     now: Time,
 ) -> Result<usize, DecideError> {
     let nodes: BTreeSet<&str> = moves.iter().map(|known| &*known.node.key.name).collect();
     let nodes: Vec<&str> = nodes.into_iter().collect();
-    let before = decider.preferring(state, &nodes, now)?;
-    if before.is_empty() {
-        return Ok(0);
-    }
+    before.extend(decider.preferring(state, &nodes, now)?);
     let mut fork = state.fork();
     for candidate in gone {
         drop(fork.remove_node(&candidate.node, now));
@@ -256,10 +254,13 @@ fn n_crowded(
         }
     }
     let after = decider.preferring(fork.state(), &nodes, now)?;
-    let after: BTreeMap<&Key, Insists> = after.iter().map(|known| (&known.pod, known.holds)).collect();
+    let after: BTreeMap<&Key, &Preferring> = after.iter().map(|known| (&known.pod, known)).collect();
     let loses = |known: &&Preferring| {
-        let holds = after.get(&known.pod).copied().unwrap_or_default();
-        !known.holds.and(known.on_host).without(holds).is_empty()
+        after.get(&known.pod).is_some_and(|after| {
+            let asked = if launches.is_empty() { known.of_others } else { known.on_host };
+            let is_lost = |before: Insists, after: Insists| !before.and(asked).without(after).is_empty();
+            is_lost(known.holds, after.holds) || (launches.is_empty() && is_lost(known.keeps, after.keeps))
+        })
     };
     Ok(before.iter().filter(loses).count())
 }

@@ -1233,7 +1233,7 @@ fn nodes_that_are_launched_for_a_preference_stay_and_none_are_where_preferences_
     let told = |outcome: &Outcome| (outcome.nodes.launched, outcome.pods.evictions);
     assert_eq!(outcomes.iter().map(told).collect::<Vec<_>>(), [(4, 0), (1, 0)]);
     // Nor does a pod come in passing to a node that is up a moment before its own.
-    let jitter = text.replacen("objects:\n", "cloud: {bootJitter: 8s}\nobjects:\n", 1);
+    let jitter = text.replacen("objects:\n", "cloud: {bootJitter: 40s}\nobjects:\n", 1);
     assert_eq!(told(&run(&folder, &jitter)), (4, 0));
 }
 

@@ -24,7 +24,8 @@ use crate::view::PodName;
 /// For how long a pod is expected on its node once that is up, and once the last one of its batch was bound: it may have to
 /// wait for another one's, and where a machine is slow or a batch large, binding all takes longer than a moment.
 const GRACE: Duration = Duration::from_secs(10);
-/// For how long at most, while other nodes of its batch come up.
+/// For how long at most, while other nodes of its batch come up; and for how long pods with preferences wait for a node that comes up
+/// once another one of its batch did, or took a pod.
 const MOST: Duration = Duration::from_secs(60);
 /// For how long at most, while pods of its batch are being bound: bindings that fail again and again are no progress.
 const LONGEST: Duration = Duration::from_secs(600);
@@ -44,7 +45,7 @@ impl Core {
     }
 
     /// The same, and those of the nodes that come up that pods with preferences wait for: others of their batch came up or took pods
-    /// a moment ago. Otherwise these pods would all go to the first node that is up, and their own would stand empty.
+    /// not long ago. Otherwise these pods would all go to the first node that is up, and their own would stand empty.
     pub(super) fn expected_and_waited_for(&mut self, now: Timestamp) -> (ExpectedNodes, BTreeSet<Arc<str>>) {
         let coming = self.coming(now);
         let mut quiet: BTreeMap<Timestamp, Duration> = BTreeMap::new();
@@ -53,13 +54,13 @@ impl Core {
             let known = quiet.entry(of_claim.launched).or_insert(idle);
             *known = if up.is_zero() { *known } else { (*known).min(*up) };
         }
-        quiet.retain(|_, quiet| *quiet < GRACE);
+        quiet.retain(|_, quiet| *quiet < MOST);
         let is_waited_for = |known: &&Coming<'_>| known.up.is_zero() && quiet.contains_key(&known.of_claim.launched);
         let waited_for: BTreeSet<Arc<str>> =
             coming.iter().filter(is_waited_for).map(|known| known.node.into()).collect();
         let expected = self.expected_on(&coming, now);
         if let Some(longest) = quiet.values().max().filter(|_| !waited_for.is_empty()) {
-            self.queue.add_at(Job::Schedule, after(now, GRACE.saturating_sub(*longest)));
+            self.queue.add_at(Job::Schedule, after(now, MOST.saturating_sub(*longest)));
         }
         (expected, waited_for)
     }

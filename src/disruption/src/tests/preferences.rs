@@ -101,6 +101,43 @@ fn who_is_crowded_does_not_come_to_who_is_not(#[case] spec: Value) {
     );
 }
 
+/// A node with a label of this value.
+fn labelled(node: &Object, key: &str, value: &str) -> Object {
+    let Object::Node(mut labelled) = node.clone() else { panic!("a node") };
+    let labels = std::sync::Arc::make_mut(&mut labelled).metadata.labels.get_or_insert_default();
+    labels.insert(key.to_owned(), value.to_owned());
+    labelled.into()
+}
+
+/// The regression: of two nodes or zones with more pods than the spread asks for, or fewer, all pods came to one.
+#[rstest]
+#[case::nodes(HOST, &[2, 2], 0)]
+#[case::three_nodes(HOST, &[2, 2, 2], 1)]
+#[case::uneven_zones("topology.kubernetes.io/zone", &[3, 1], 0)]
+fn a_spread_that_reaches_two_domains_keeps_two(#[case] key: &str, #[case] counts: &[u32], #[case] n_gone: usize) {
+    let zone = "topology.kubernetes.io/zone";
+    let text = catalogue(&[]).to_string();
+    let in_zones: Value = serde_json::from_str(&text.replace(
+        &format!("\"key\":\"{zone}\",\"operator\":\"In\",\"values\":[\"a\"]"),
+        &format!("\"key\":\"{zone}\",\"operator\":\"In\",\"values\":[\"a\",\"b\",\"c\"]"),
+    ))
+    .unwrap();
+    let n_gone_of = |spec: &Value| {
+        let mut objects = vec![free_pool(ON_DEMAND)];
+        for ((i, count), in_zone) in counts.iter().enumerate().zip(["a", "b", "c"]) {
+            let name = format!("n{i}");
+            objects.push(labelled(&node(&name, "small", "on-demand"), zone, in_zone));
+            let more = json!({"metadata": {"labels": {"app": "web"}}, "spec": spec});
+            objects.extend((0..*count).map(|n| pod(&format!("p{i}-{n}"), &name, "300m", &more)));
+        }
+        let mut state = state_with(&objects, &in_zones);
+        let found = disrupt(&mut state, &Options::default(), now()).unwrap();
+        found.commands.iter().map(|command| command.nodes.len()).sum::<usize>()
+    };
+    assert_eq!(n_gone_of(&spread_over(key)), n_gone);
+    assert_eq!(n_gone_of(&json!({})), counts.len() - 1);
+}
+
 #[test]
 fn nodes_are_made_smaller_as_pods_stay_apart() {
     let mut objects = one_each(&apart());
@@ -162,10 +199,7 @@ fn pods_that_prefer_a_kind_of_capacity_stay_on_it() {
 #[test]
 fn drifted_nodes_go_whatever_their_pods_prefer() {
     let mut objects = one_each(&apart());
-    let Object::Node(mut drifted) = objects[1].clone() else { panic!("a node") };
-    let labels = std::sync::Arc::make_mut(&mut drifted).metadata.labels.get_or_insert_default();
-    labels.insert("karpenter.sh/capacity-type".to_owned(), "spot".to_owned());
-    objects[1] = drifted.into();
+    objects[1] = labelled(&objects[1], "karpenter.sh/capacity-type", "spot");
     assert_eq!(all_ways(&objects, &[]), ["0 Drift n0 >  $0.0800"]);
 }
 
