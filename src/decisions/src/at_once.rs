@@ -111,8 +111,8 @@ impl Decider {
             let n_waiting = row.members.iter().fold(0_u32, |sum, run| sum.saturating_add(run.len()));
             (at, n_waiting)
         });
-        let mut all_left_out = waiting(cluster, &options.expected, &options.waited_for);
-        all_left_out.extend(left_out);
+        let mut waiting = waiting(cluster, &options.expected, &options.waited_for);
+        waiting.left.extend(left_out);
         let kept = self.kept_if_current(tracked);
         self.is_stale = kept.is_none();
         let kept = kept?;
@@ -120,7 +120,7 @@ impl Decider {
         let mut scheduler = Scheduler::resume(cluster, classes.universe(), scheduler);
         scheduler.expect(ExpectedRows::on_nodes_that_are_up(cluster, &options.expected).to_schedule());
         scheduler.let_come_first(come_first::rows_of(cluster, &options.come_first));
-        scheduler.leave(all_left_out);
+        scheduler.let_wait(waiting);
         let trial = scheduler.try_out(Queue { preempts: false, ..QUEUE });
         let scheduler = scheduler.pause();
         let preempting = trial.as_ref().map(|trial| preempting(cluster, classes.universe(), &trial.left));

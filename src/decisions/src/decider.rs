@@ -118,15 +118,16 @@ impl Decider {
         scheduler.let_come_first(first.clone());
         scheduler.expect(ExpectedRows::on_nodes_that_are_up(cluster, &options.expected).to_schedule());
         let waiting = waiting(cluster, &options.expected, &options.waited_for);
-        scheduler.leave(waiting.clone());
+        let left_waiting = waiting.left.clone();
+        scheduler.let_wait(waiting);
         let trial = scheduler.try_out(options.placing().queue());
         let scheduler = scheduler.pause();
         self.kept = Some(Kept { classes, scheduler, ..kept });
         let Trial { mut left, placements } = trial?;
         let (mut existing, mut rest) = (Existing::default(), Rest::default());
-        if options.launches && !waiting.is_empty() {
+        if options.launches && !left_waiting.is_empty() {
             let classes = self.kept.as_ref()?.classes.universe().classes.iter().zip((0..).map(ClassId));
-            let wait = |row: &RowId| waiting.contains_key(row);
+            let wait = |row: &RowId| left_waiting.contains_key(row);
             left.extend(classes.filter(|(class, _)| class.rows.iter().any(wait)).map(|(_, id)| (id, 1)));
         }
         if options.launches && left.iter().any(|(_, count)| *count > 0) {

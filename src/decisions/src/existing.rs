@@ -81,7 +81,7 @@ fn bind_now(
     let universe = Universe::with_scores(cluster);
     let mut scheduler = Scheduler::new(cluster, &universe, launching.launchable(cluster, &universe));
     scheduler.expect(rows.to_schedule());
-    scheduler.leave(rows.to_leave(waiting(cluster, placing.expected, placing.waited_for)));
+    scheduler.let_wait(rows.with_drawers(waiting(cluster, placing.expected, placing.waited_for)));
     scheduler.let_come_first(first);
     let left = scheduler.run(queue);
     for (class, _) in left {

@@ -7,7 +7,7 @@ use berth_model::{
     BoundPod, Cluster, KeyedMap, KeyedSet, MemberKind, MemberRun, PendingRow, PodSpec, PodStage, PreferencePolicy,
     Resources, RowId, Sym,
 };
-use berth_scheduling::{ComeFirst, Placement};
+use berth_scheduling::{ComeFirst, Placement, Waiting};
 use rustc_hash::FxHashMap;
 
 use crate::come_first::comes_later;
@@ -111,10 +111,10 @@ impl ExpectedRows {
         self.counts.iter().map(|(row, nodes)| (*row, nodes.iter().map(|(node, n)| (*node, *n)).collect())).collect()
     }
 
-    /// How many pods of each row wait for a Reservation whose node is not up yet, or for a node that they prefer.
-    pub(crate) fn to_leave(&self, mut waiting: BTreeMap<RowId, u32>) -> BTreeMap<RowId, u32> {
+    /// These, and those who wait for a Reservation whose node is not up yet.
+    pub(crate) fn with_drawers(&self, mut waiting: Waiting) -> Waiting {
         for (row, nodes) in &self.drawers {
-            let count = waiting.entry(*row).or_default();
+            let count = waiting.left.entry(*row).or_default();
             *count = count.saturating_add(u32::try_from(nodes.len()).unwrap_or(u32::MAX));
         }
         waiting
@@ -270,29 +270,31 @@ impl ExpectedRows {
     }
 }
 
-/// How many pods of each row have preferences and are expected on these nodes, which come up: they wait for them.
-pub(crate) fn waiting(
-    cluster: &Cluster,
-    expected: &ExpectedNodes,
-    waited_for: &BTreeSet<Arc<str>>,
-) -> BTreeMap<RowId, u32> {
-    let mut names: KeyedSet<&str> = cluster.keyed_set();
-    let of_nodes = waited_for.iter().filter_map(|node| expected.get(node));
-    names.extend(of_nodes.flat_map(|pods| pods.iter()).map(|pod| &**pod));
-    let mut waiting = BTreeMap::new();
-    if cluster.preferences == PreferencePolicy::Ignore {
+/// Pods with preferences that are expected on nodes which come up. They wait for some of these nodes, and before the others come up
+/// nobody gives way for them.
+pub(crate) fn waiting(cluster: &Cluster, expected: &ExpectedNodes, waited_for: &BTreeSet<Arc<str>>) -> Waiting {
+    let mut waiting = Waiting::default();
+    if cluster.preferences == PreferencePolicy::Ignore || expected.is_empty() {
+        return waiting;
+    }
+    let mut is_waited_for: KeyedMap<&str, bool> = cluster.keyed_map();
+    for node in cluster.nodes.iter().filter(|node| node.is_coming_up) {
+        let Some((node, pods)) = expected.get_key_value(cluster.symbols.text(node.name)) else { continue };
+        is_waited_for.extend(pods.iter().map(|pod| (&**pod, waited_for.contains(node))));
+    }
+    if is_waited_for.is_empty() {
         return waiting;
     }
     let mut name = String::new();
-    for (id, row) in cluster.rows().filter(|(_, row)| row.kind == MemberKind::Pod && !names.is_empty()) {
+    for (id, row) in cluster.rows().filter(|(_, row)| row.kind == MemberKind::Pod) {
         if !cluster.spec(row.spec).is_some_and(PodSpec::has_preferences) {
             continue;
         }
         for run in &row.members {
             write_name(&mut name, cluster, row, run);
-            if names.contains(&*name) {
-                *waiting.entry(id).or_default() += 1;
-            }
+            let Some(is_waited_for) = is_waited_for.get(&*name) else { continue };
+            let rows = if *is_waited_for { &mut waiting.left } else { &mut waiting.sparing };
+            *rows.entry(id).or_default() += 1;
         }
     }
     waiting

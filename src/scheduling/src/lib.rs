@@ -50,5 +50,5 @@ pub use node_tables::NodeTables;
 pub use node_terms::node_label;
 pub use scheduler::{
     Assessment, Bindings, ComeFirst, Counted, EmptyHost, Eviction, Expected, KeptByBudgets, Launchable, Paused,
-    Placement, Queue, Scheduler, Step, Trial, Verdict, came, expect_replacements, is_of_one_node,
+    Placement, Queue, Scheduler, Step, Trial, Verdict, Waiting, came, expect_replacements, is_of_one_node,
 };

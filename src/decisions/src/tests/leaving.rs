@@ -656,6 +656,30 @@ fn pods_with_preferences_wait_for_their_nodes_while_others_of_the_batch_come_up(
     }
 }
 
+/// The regression: a pod that had waited for its own node made others give way on one that was up, and its own came for nothing.
+#[test]
+fn nobody_gives_way_for_a_pod_with_preferences_whose_node_comes_up() {
+    let claim = Object::from(typed::<berth_api::NodeClaim>(json!({
+        "metadata": {"name": "coming", "uid": "coming", "labels": {"karpenter.sh/nodepool": "pool"}},
+        "spec": {"requirements": []}, "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}}})));
+    let soft = json!({"spec": {"priority": 1000, "affinity": {"nodeAffinity": {
+        "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": {
+            "matchExpressions": [{"key": "disk", "operator": "Exists"}]}}]}}}});
+    for (more, n_expected, n_evicted) in
+        [(soft.clone(), 2, 0), (soft, 1, 1), (json!({"spec": {"priority": 1000}}), 2, 2)]
+    {
+        let up = mk_node("up", "4", &json!({}));
+        let low = ["c", "d"].map(|name| mk_pod(name, "2", json!({"spec": {"nodeName": "up", "priority": 0}})));
+        let high = ["a", "b"].map(|name| mk_pod(name, "2", more.clone()));
+        let mut state = state_of(&[&[mk_open_pool(), claim.clone(), up][..], &low, &high].concat());
+        let names: BTreeSet<Box<str>> =
+            ["default/a", "default/b"].into_iter().take(n_expected).map(Box::from).collect();
+        let options = Options { expected: ExpectedNodes::from([("coming".into(), Arc::new(names))]), ..full() };
+        let [whole, kept, _] = in_each_way(&mut state, &options);
+        assert_eq!([whole, kept].map(|decision| decision.evictions.len()), [n_evicted; 2], "{more}");
+    }
+}
+
 /// The regression: as many as fit were planned for a node that is up, and bound nowhere, nor launched for: they waited for good.
 #[test]
 fn of_those_who_have_to_be_together_and_fit_nowhere_as_many_come_as_do() {

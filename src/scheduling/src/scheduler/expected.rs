@@ -18,8 +18,17 @@ pub(super) struct Expectations {
     rows: Expected,
     /// The room that is held meanwhile, for those who could not come yet.
     held: Vec<HeldFor>,
-    /// By row: how many are not placed at all.
-    left: BTreeMap<RowId, u32>,
+    /// Who waits for something else.
+    waiting: Waiting,
+}
+
+/// Pods that wait for what is not there yet, by row: how many.
+#[derive(Clone, Debug, Default)]
+pub struct Waiting {
+    /// Those that are not placed at all.
+    pub left: BTreeMap<RowId, u32>,
+    /// Those that are placed where there is room, and for whom nobody gives way.
+    pub sparing: BTreeMap<RowId, u32>,
 }
 
 /// A pod that room is held for on the node where it is expected.
@@ -44,14 +53,19 @@ impl Expectations {
         self.rows = rows;
     }
 
-    /// So many pods of each of these rows are not placed.
-    pub(super) fn leave(&mut self, rows: BTreeMap<RowId, u32>) {
-        self.left = rows;
+    /// These wait.
+    pub(super) fn let_wait(&mut self, waiting: Waiting) {
+        self.waiting = waiting;
     }
 
     /// How many of a row are not placed.
     pub(super) fn left_of(&self, row: RowId) -> u32 {
-        self.left.get(&row).copied().unwrap_or_default()
+        self.waiting.left.get(&row).copied().unwrap_or_default()
+    }
+
+    /// For how many of a row nobody gives way.
+    pub(super) fn sparing_of(&self, row: RowId) -> u32 {
+        self.waiting.sparing.get(&row).copied().unwrap_or_default()
     }
 
     /// Whether nobody is expected anywhere.

@@ -60,14 +60,12 @@ mod weigh;
 mod what_if;
 mod world;
 
-use std::collections::BTreeMap;
-
-use berth_model::{ClassId, Cluster, CounterId, ReservationId, RowId, Snapshot, Universe};
+use berth_model::{ClassId, Cluster, CounterId, ReservationId, Snapshot, Universe};
 
 pub use assess::{Assessment, Verdict};
 pub use bindings::Bindings;
 pub use eviction::Eviction;
-pub use expected::Expected;
+pub use expected::{Expected, Waiting};
 pub use first::ComeFirst;
 pub use history::Step;
 pub use intake::Queue;
@@ -282,9 +280,9 @@ impl Scheduler<'_> {
         self.intake.expectations.expect(&self.tables, &self.ledger.groups, rows);
     }
 
-    /// While a queue is worked off, so many pods of each of these rows are not placed: what they wait for is not there yet.
-    pub fn leave(&mut self, rows: BTreeMap<RowId, u32>) {
-        self.intake.expectations.leave(rows);
+    /// While a queue is worked off, these pods wait for what is not there yet.
+    pub fn let_wait(&mut self, waiting: Waiting) {
+        self.intake.expectations.let_wait(waiting);
     }
 
     /// Lets these pods come before others of their priority, those aside that may go to one node alone, that nodes were launched

@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 
 use super::Scheduler;
 use super::choose::may_be_placed;
-use super::expected::{Expected, HeldFor, Nodes};
+use super::expected::{Expected, HeldFor, Nodes, Waiting};
 use super::index::Index;
 use super::intake::Queue;
 use super::ledger::Placed;
@@ -64,7 +64,7 @@ impl Scheduler<'_> {
                     }
                 }
                 let is_stuck = stuck.get(&id) == Some(&self.ledger.groups.now()) && !self.world().has_room_held(id);
-                let placed = if is_stuck { 0 } else { self.place((id, row), count, queue) };
+                let placed = if is_stuck { 0 } else { self.place_in_turn((id, row), count, queue) };
                 has_progressed |= placed > 0;
                 self.intake.first.came(row, placed);
                 if placed < count {
@@ -85,7 +85,7 @@ impl Scheduler<'_> {
             if (failed.is_empty() && unbound.is_empty()) || !has_progressed {
                 self.expect_those_left();
                 self.expect(Expected::new());
-                self.leave(BTreeMap::new());
+                self.let_wait(Waiting::default());
                 self.intake.first.end();
                 return summed(failed.into_iter().map(|(place, count)| (place.class, count)).collect());
             }
@@ -168,6 +168,17 @@ impl Scheduler<'_> {
             }
         }
         rows
+    }
+
+    // The same as below, but that nobody gives way for those who wait.
+    fn place_in_turn(&mut self, (id, row): (ClassId, RowId), count: u32, queue: Queue) -> u32 {
+        let n_sparing = self.intake.expectations.sparing_of(row);
+        if n_sparing == 0 || !queue.preempts || self.tables.nominated_node(id).is_some() {
+            return self.place((id, row), count, queue);
+        }
+        let placed = self.place((id, row), count, Queue { preempts: false, ..queue });
+        let others = count.saturating_sub(placed).saturating_sub(n_sparing);
+        if others == 0 { placed } else { placed + self.place((id, row), others, queue) }
     }
 
     // Places up to `count` pods of a class; returns how many.
