@@ -16,7 +16,8 @@ use crate::clock::elapsed;
 const SLOW: Duration = Duration::from_secs(60);
 
 impl Core {
-    /// Tells pods what they wait for whom rules about others keep waiting, and those whose node comes up slowly.
+    /// Tells pods what they wait for whom rules about others keep waiting, those whose node comes up slowly, and those that were told
+    /// why they have none before one was launched for them.
     pub(super) fn explain_waiting(&mut self, nominations: &[Nomination], now: Timestamp) {
         for nomination in nominations.iter().filter(|nomination| !nomination.after_evictions) {
             if nomination.object.key.kind != berth_state::Kind::Pod {
@@ -39,13 +40,18 @@ impl Core {
         let pod = self.state.pod(&nomination.object.key.namespace, &nomination.object.key.name);
         let since = [created(&claim.metadata), pod.and_then(|pod| pod.created())];
         let is_slow = since.into_iter().flatten().any(|since| elapsed(since, now) >= SLOW);
+        // What it was told before does not hold any more.
+        let was_told = pod.is_some_and(|pod| {
+            pod.conditions().iter().any(|condition| condition.type_ == "PodScheduled" && condition.status == "False")
+        });
         let own = claim.metadata.name.as_deref().unwrap_or_default();
         if claim.metadata.uid.as_ref().is_some_and(|uid| self.nodeless.contains_key(uid)) {
             return Some(format!("waiting for nodeclaim {own} to end: its node is gone"));
         }
         let all = claim.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-        let mut steps =
-            [conditions::LAUNCHED, conditions::REGISTERED, conditions::INITIALIZED].into_iter().filter(|_| is_slow);
+        let mut steps = [conditions::LAUNCHED, conditions::REGISTERED, conditions::INITIALIZED]
+            .into_iter()
+            .filter(|_| is_slow || was_told);
         let open = steps.find(|step| !conditions::is_true(all, step))?;
         let why = conditions::get(all, open).map_or("", |condition| condition.message.as_str());
         let why = if why.is_empty() { format!("not {open} yet") } else { why.to_owned() };

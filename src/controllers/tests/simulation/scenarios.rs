@@ -243,6 +243,28 @@ async fn a_stock_out_is_said_on_the_pods_and_ends_by_itself() {
     assert_eq!(world.violations(), Vec::<String>::new());
 }
 
+/// The regression: until they or their node were a minute old they went on saying that there was none.
+#[tokio::test(start_paused = true)]
+async fn pods_that_had_no_node_say_so_once_one_comes_up_for_them() {
+    let mut world = World::with(2, Rates::default(), CloudFaults::default(), catalogue()).await;
+    world.start_controllers(false);
+    world.deploy(web(3)).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let all_say = async |world: &World, text: &str| {
+        let pods = world.pods().await;
+        pods.len() == 3 && pods.iter().all(|pod| told(pod).is_some_and(|why| why.contains(text)))
+    };
+    assert!(all_say(&world, "nodes are available").await, "{}", state_of(&world).await);
+    world.create::<berth_api::NodePool>(pool("web", &["on-demand"])).await;
+    let mut is_said = false;
+    for _ in 0..150 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        is_said |= all_say(&world, "to come up").await;
+    }
+    assert!(is_said, "{}", state_of(&world).await);
+    run(&world, 3).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_type_that_is_out_of_stock_gives_way_to_the_next() {
     let world = world(CloudFaults::default(), &["on-demand"]).await;
