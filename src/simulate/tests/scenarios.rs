@@ -1291,3 +1291,39 @@ objects:
     assert_eq!(outcome.samples.last().map(|known| (known.running, known.pending)), Some((12, 0)));
     assert!(outcome.nodes.launched <= 8, "{:?}", outcome.nodes);
 }
+
+/// The regression: of several replacements the only instance that was left was launched and ended again each few minutes, for one node
+/// after another.
+#[test]
+fn what_is_left_of_an_offering_is_not_launched_again_and_again_for_more_than_there_is() {
+    let folder = Folder::new("scarce-offering");
+    folder.write("catalogue.yaml", &THREE_TYPES.replace("Price: 0.4,", "Price: 0.4047,"));
+    let text = format!(
+        "apiVersion: berth.sh/v1alpha1
+kind: Scenario
+duration: 12h
+seed: 6
+instanceTypes: catalogue.yaml
+objects:
+- apiVersion: karpenter.sh/v1
+  kind: NodePool
+  metadata: {{name: p0}}
+  spec:
+    disruption: {{consolidateAfter: 30s, budgets: [{{nodes: 100%}}]}}
+    template:
+      spec:
+        nodeClassRef: {{group: berth.sh, kind: FakeNodeClass, name: default}}
+        requirements:
+        - {{key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}}
+        - {{key: node.kubernetes.io/instance-type, operator: In, values: [of-2, of-8]}}
+{}events:
+- {{at: 0s, stock: {{instanceType: of-2, left: 0}}}}
+- {{at: 8m, stock: {{instanceType: of-2, left: 1}}}}
+- {{at: 10m, scale: {{name: web, replicas: 20}}}}
+",
+        deployment("web", 25, "cpu: 500m, memory: 512Mi", ""),
+    );
+    let outcome = Simulation::read(&folder.write("scenario.yaml", &text)).unwrap().run().unwrap();
+    assert_eq!(outcome.samples.last().map(|known| (known.running, known.pending)), Some((20, 0)));
+    assert!((3..=12).contains(&outcome.nodes.launched), "{:?}", outcome.nodes);
+}

@@ -134,6 +134,9 @@ impl Core {
         };
         if let Answer::Created(_, created) = &answer {
             self.learn_from_launch(created, now);
+            if let Err(CloudError::InsufficientCapacity { offerings }) = created {
+                self.disrupting.was_refused(name, offerings, now);
+            }
             match created {
                 Err(CloudError::InsufficientCapacity { .. } | CloudError::ReservationFull { .. }) => {
                     self.launch_was_refused(name);

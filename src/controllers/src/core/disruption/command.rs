@@ -165,6 +165,14 @@ impl Core {
             self.set_phase(id, Phase::Leaving);
             return self.queue.add(Job::Command(id));
         }
+        let scarce = self.disrupting.scarce.first_of(&renewed.launches, now).filter(|_| !command.method.is_drift());
+        if let Some((launch, until)) = scarce {
+            let until = conditions::whole_seconds(until);
+            let of_type = &launch.offering.instance_type;
+            let why =
+                format!("no {of_type} was left for others lately, and none is tried for a disruption until {until}");
+            return self.roll_back(id, &why, now);
+        }
         let mut spend = self.spend_for_ceilings();
         for launch in &renewed.launches {
             match self.create_claim(launch, &mut spend, now) {

@@ -12,6 +12,7 @@ mod limits;
 mod look;
 mod measure;
 mod rest;
+mod scarce;
 mod taint;
 mod tell;
 
@@ -25,7 +26,9 @@ pub(crate) use look::{Found, Look};
 pub(crate) use measure::LooksFor;
 pub(super) use measure::{REASONS, disrupted};
 use rest::{Looked, Rest};
+use scarce::Scarce;
 
+use berth_cloudprovider::OfferingKey;
 use berth_decisions::ExpectedNodes;
 use berth_disruption::{Disruption, Method, Why};
 use berth_model::Money;
@@ -74,6 +77,8 @@ pub(super) struct Disrupting {
     span: Option<tracing::Span>,
     /// Nodes whose command came to nothing, by name.
     put_back: BTreeMap<String, PutBack>,
+    /// What could not be launched for a command.
+    scarce: Scarce,
     /// A look that is to be had, and when that was decided.
     look: Option<Box<(berth_disruption::Options, Timestamp)>>,
     /// The state that it is had of, where that is not this process's own.
@@ -167,6 +172,13 @@ impl Disrupting {
     #[cfg(test)]
     pub(super) fn take_change(&mut self) -> bool {
         std::mem::take(&mut self.has_changed)
+    }
+
+    /// There was no instance of these when a NodeClaim was launched.
+    pub(super) fn was_refused(&mut self, claim: &str, offerings: &[OfferingKey], now: Timestamp) {
+        if self.of_claim(claim).is_some() {
+            self.scarce.note(offerings, now);
+        }
     }
 
     /// The command that takes a NodeClaim away, or waits for it as a replacement.

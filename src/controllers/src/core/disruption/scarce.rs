@@ -1,0 +1,76 @@
+//! Offerings of which no instance was left when a command launched its replacements. What else it had launched went again, so the next
+//! command that wants one waits, each time for longer: nodes that are alike would try in turn, and each pay for what comes of nothing.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use berth_cloudprovider::OfferingKey;
+use berth_decisions::Launch;
+use jiff::Timestamp;
+
+use crate::clock::after;
+
+/// The first and the longest wait.
+const WAIT: (Duration, Duration) = (Duration::from_secs(5 * 60), Duration::from_secs(4 * 60 * 60));
+
+/// By offering: how often there was none, and until when it is not tried.
+#[derive(Debug, Default)]
+pub(super) struct Scarce(BTreeMap<OfferingKey, (u32, Timestamp)>);
+
+// === impl Scarce ===
+
+impl Scarce {
+    /// There was no instance of these. Replacements of one command that find none together count once.
+    pub(super) fn note(&mut self, offerings: &[OfferingKey], now: Timestamp) {
+        self.0.retain(|_, (_, until)| after(*until, WAIT.1) > now);
+        for offering in offerings {
+            let (times, until) = self.0.entry(offering.clone()).or_insert((0, now));
+            if *until <= now {
+                let wait = WAIT.0.saturating_mul(2_u32.saturating_pow(*times)).min(WAIT.1);
+                (*times, *until) = (times.saturating_add(1), after(now, wait));
+            }
+        }
+    }
+
+    /// The first of these launches that is not tried now, and until when.
+    pub(super) fn first_of<'l>(&self, launches: &'l [Launch], now: Timestamp) -> Option<(&'l Launch, Timestamp)> {
+        launches.iter().find_map(|launch| {
+            let is_meant = |key: &OfferingKey| {
+                let offering = &launch.offering;
+                (&key.instance_type, &key.zone) == (&offering.instance_type, &offering.zone)
+                    && key.capacity_type.to_string() == offering.capacity_type
+            };
+            let (_, (_, until)) = self.0.iter().find(|(key, (_, until))| *until > now && is_meant(key))?;
+            Some((launch, *until))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_catalogue::CapacityType;
+
+    use super::*;
+
+    #[test]
+    fn what_was_not_to_be_had_is_tried_after_longer_and_longer_waits() {
+        let at = |minute: i64| Timestamp::from_second(minute * 60).unwrap();
+        let zone = Some("a".to_owned());
+        let keys = [OfferingKey { instance_type: "t2".to_owned(), zone, capacity_type: CapacityType::OnDemand }];
+        let mut scarce = Scarce::default();
+        let until = |scarce: &Scarce| scarce.0.values().map(|(_, until)| until.as_second() / 60).collect::<Vec<_>>();
+        let mut waits = Vec::new();
+        let mut now = 0;
+        for _ in 0..8 {
+            scarce.note(&keys, at(now));
+            scarce.note(&keys, at(now));
+            waits.push(until(&scarce)[0] - now);
+            now = until(&scarce)[0];
+        }
+        assert_eq!(waits, [5, 10, 20, 40, 80, 160, 240, 240]);
+        scarce.note(&[], at(now + 239));
+        assert_eq!(scarce.0.len(), 1);
+        scarce.note(&keys, at(now + 240));
+        assert_eq!(until(&scarce)[0] - now - 240, 5, "it is forgotten once nobody wanted it for long");
+    }
+}
