@@ -169,8 +169,7 @@ impl Core {
         if let Some((launch, until)) = scarce {
             let until = conditions::whole_seconds(until);
             let of_type = &launch.offering.instance_type;
-            let why =
-                format!("no {of_type} was left for others lately, and none is tried for a disruption until {until}");
+            let why = format!("too few {of_type} were left lately: none is launched for a disruption before {until}");
             return self.roll_back(id, &why, now);
         }
         let mut spend = self.spend_for_ceilings();
