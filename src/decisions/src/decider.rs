@@ -135,7 +135,7 @@ impl Decider {
                 cluster,
                 &placements,
                 &options.expected,
-                &first,
+                (&first, options.placing().counts_on()),
             )?;
             let universe = self.kept.as_ref()?.classes.universe();
             // While nodes come up for all of them there is nothing to plan.

@@ -56,7 +56,7 @@ pub(crate) fn bind(cluster: &mut Cluster, launching: &Launching, placing: Placin
     let first = come_first::rows_of(cluster, placing.come_first);
     come_first::put_first(cluster, &first);
     let mut existing = bind_now(cluster, launching, (&rows, first), placing);
-    existing.settled = rows.settle(cluster, existing.on_nodes.values().flatten());
+    existing.settled = rows.settle(cluster, placing.counts_on(), existing.on_nodes.values().flatten());
     existing
 }
 

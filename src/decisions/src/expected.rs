@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use berth_model::{
-    BoundPod, Cluster, KeyedMap, KeyedSet, MemberKind, MemberRun, PendingRow, PodSpec, PodStage, PreferencePolicy,
-    Resources, RowId, Sym,
+    BoundPod, Cluster, KeyedMap, KeyedSet, MemberKind, MemberRun, Node, PendingRow, PodSpec, PodStage,
+    PreferencePolicy, Resources, RowId, Sym,
 };
 use berth_scheduling::{ComeFirst, Placement, Waiting};
 use rustc_hash::FxHashMap;
@@ -13,6 +13,15 @@ use rustc_hash::FxHashMap;
 use crate::come_first::comes_later;
 use crate::options::{ExpectedDrawers, ExpectedNodes};
 use crate::rest::{FreeRooms, Rest};
+
+/// On which nodes somebody is counted who is expected there and found no place now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CountsOn {
+    /// On any where there is room: others may give way there, or what keeps them off may end.
+    AnyNode,
+    /// On those that come up. On one that is up a rule keeps them off, and nothing is about to change that.
+    NodesThatComeUp,
+}
 
 /// Where pods and Reservations of each row of the input are expected.
 #[derive(Debug, Default)]
@@ -25,6 +34,14 @@ pub(crate) struct ExpectedRows {
     drawers: BTreeMap<RowId, Vec<usize>>,
     /// By row: the names of those who are expected somewhere.
     own: BTreeMap<RowId, BTreeSet<Arc<str>>>,
+}
+
+// === impl CountsOn ===
+
+impl CountsOn {
+    fn counts(self, node: &Node) -> bool {
+        self == CountsOn::AnyNode || node.is_coming_up
+    }
 }
 
 // === impl ExpectedRows ===
@@ -125,6 +142,7 @@ impl ExpectedRows {
     pub(crate) fn settle<'p>(
         mut self,
         cluster: &mut Cluster,
+        counts_on: CountsOn,
         placed: impl IntoIterator<Item = &'p Placement>,
     ) -> Vec<(Box<str>, usize)> {
         for placement in placed {
@@ -144,7 +162,8 @@ impl ExpectedRows {
             let Cluster { pending, nodes: all, specs, symbols, .. } = &mut *cluster;
             let Some(row) = pending.get_mut(id.index()) else { continue };
             let Some(spec) = specs.get(row.spec.index()) else { continue };
-            let mut rooms = Rooms::new(nodes.into_iter().collect());
+            let nodes = nodes.into_iter().filter(|(at, _)| all.get(*at).is_some_and(|node| counts_on.counts(node)));
+            let mut rooms = Rooms::new(nodes.collect());
             row.members.retain(|run| {
                 let free = |at: usize| all.get(at).map(|node| &node.free);
                 let Some(at) = rooms.next_for(run, &spec.requests, free) else { return true };
@@ -190,7 +209,7 @@ impl ExpectedRows {
         cluster: &Cluster,
         placed: &[Placement],
         names: &ExpectedNodes,
-        first: &ComeFirst,
+        (first, counts_on): (&ComeFirst, CountsOn),
     ) -> Option<Settled> {
         // Who draws from a Reservation takes no room of the node.
         if placed.iter().any(|placement| placement.draws_from.is_some()) {
@@ -230,7 +249,9 @@ impl ExpectedRows {
                 left.sort_by_key(|(_, name)| !own.contains(&**name));
             }
             let requests = &cluster.spec(cluster.row(id)?.spec)?.requests;
-            let mut nodes: Vec<(usize, u32)> = of_row.unwrap_or_default().into_iter().collect();
+            let nodes = of_row.unwrap_or_default().into_iter();
+            let counts = |at: usize| cluster.nodes.get(at).is_some_and(|node| counts_on.counts(node));
+            let mut nodes: Vec<(usize, u32)> = nodes.filter(|(at, _)| counts(*at)).collect();
             nodes.sort_by_key(|(at, _)| {
                 cluster.nodes.get(*at).map(|node| (node.is_coming_up, cluster.symbols.text(node.name)))
             });

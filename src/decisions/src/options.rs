@@ -7,6 +7,7 @@ use berth_scheduling::Queue;
 use berth_state::State;
 
 use crate::decision::DecideError;
+use crate::expected::CountsOn;
 
 /// How pods are placed on nodes that exist before any is launched.
 pub(crate) const QUEUE: Queue =
@@ -42,8 +43,8 @@ pub struct Options {
     /// Pods, by `namespace/name`, that come before others of their priority on nodes that exist. Those that are not pending are
     /// passed over.
     pub come_first: Arc<BTreeSet<Box<str>>>,
-    /// Whether nobody gives way to others: who finds no room that is free needs a new node. So it is asked what would become of
-    /// pods that run.
+    /// Whether nobody gives way to others: who finds no room that is free needs a new node, whatever node that is up is expected
+    /// to have them. So it is asked what would become of pods that run.
     pub spares_others: bool,
 }
 
@@ -77,6 +78,10 @@ impl Options {
 // === impl Placing ===
 
 impl Placing<'_> {
+    pub(crate) fn counts_on(self) -> CountsOn {
+        if self.spares_others { CountsOn::NodesThatComeUp } else { CountsOn::AnyNode }
+    }
+
     pub(crate) fn queue(self) -> Queue {
         Queue { preempts: !self.spares_others, ..QUEUE }
     }

@@ -621,6 +621,29 @@ fn who_is_expected_on_several_nodes_comes_to_the_one_that_comes_up() {
     }
 }
 
+/// The regression: when it was asked whether a node goes, a pod that a rule kept off a node with room counted as placed there, as it
+/// had been expected there once. The node went, and the pod needed a new one.
+#[test]
+fn where_it_is_asked_what_would_become_of_others_nobody_counts_on_a_node_that_keeps_them_off() {
+    let apart = json!({"spec": {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+        {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "old"}}}]}}}});
+    let nodes = ["up", "other"].map(|name| mk_node(name, "4", &json!({"kubernetes.io/hostname": name})));
+    let old = |node: &str| labelled("old", on(node, json!({}), false));
+    for (runs_on, spares_others, n_launches) in
+        [("up", true, 1), ("up", false, 0), ("other", true, 0), ("other", false, 0)]
+    {
+        let objects = [mk_open_pool(), nodes[0].clone(), old(runs_on), labelled("new", apart.clone())];
+        let more = (runs_on == "other").then(|| nodes[1].clone());
+        let mut state = state_of(&objects.into_iter().chain(more).collect::<Vec<_>>());
+        let expected = ExpectedNodes::from([("up".into(), Arc::new(BTreeSet::from(["default/new".into()])))]);
+        let options = Options { expected, spares_others, ..full() };
+        let [whole, kept, _] = in_each_way(&mut state, &options);
+        for decision in [whole, kept] {
+            assert_eq!(decision.launches.len(), n_launches, "{runs_on}, {spares_others}: {decision:?}");
+        }
+    }
+}
+
 /// The regression: pods for which nodes were launched that they prefer all came to the first of these that was up.
 #[test]
 fn pods_with_preferences_wait_for_their_nodes_while_others_of_the_batch_come_up() {

@@ -98,7 +98,7 @@ fn decide_beside_expected(state: &mut State, decider: &mut Decider, now: Time) {
             names.entry(node.as_str().into()).or_default().insert(pod.as_str().into());
         }
         let expected: ExpectedNodes = names.into_iter().map(|(node, pods)| (node, Arc::new(pods))).collect();
-        for options in [options(), binding()] {
+        for options in [options(), binding(), Options { spares_others: true, ..options() }] {
             let waited_for = expected.keys().step_by(2).cloned().collect();
             let options = Options { expected: expected.clone(), waited_for, ..options };
             let kept = format!("{:#?}", decider.decide(state, &options, now).unwrap());
