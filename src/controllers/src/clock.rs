@@ -47,6 +47,11 @@ pub(crate) fn elapsed(since: Timestamp, now: Timestamp) -> Duration {
     Duration::try_from(now.duration_since(since)).unwrap_or(Duration::ZERO)
 }
 
+/// How long to wait after so many failures in a row: from the first wait to the longest, twice as long after each.
+pub(crate) fn back_off((first, longest): (Duration, Duration), n_failures: u32) -> Duration {
+    first.saturating_mul(2_u32.saturating_pow(n_failures)).min(longest)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -56,6 +61,13 @@ mod tests {
         let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
         tokio::time::sleep(Duration::from_secs(90)).await;
         assert_eq!(clock.now().to_string(), "2026-01-01T00:01:30Z");
+    }
+
+    #[test]
+    fn waits_double_up_to_the_longest() {
+        let waits = (Duration::from_secs(1), Duration::from_secs(5));
+        let all = [0, 1, 2, 3, u32::MAX].map(|n_failures| back_off(waits, n_failures).as_secs());
+        assert_eq!(all, [1, 2, 4, 5, 5]);
     }
 
     #[test]

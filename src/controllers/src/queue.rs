@@ -5,12 +5,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::clock::after;
+use crate::clock::{after, back_off};
 
-/// The first delay after a failure; each further failure in a row doubles it.
-const FIRST_DELAY: Duration = Duration::from_millis(100);
-/// The longest delay after a failure.
-const LAST_DELAY: Duration = Duration::from_secs(30);
+/// The first and the longest delay after a failure.
+const DELAYS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(30));
 
 /// A queue of jobs with fixed delays after failures. Jobs that are ready come in their order, so that the same history
 /// gives the same sequence.
@@ -106,7 +104,7 @@ impl<J: Ord + Clone> Queue<J> {
     pub(crate) fn fail(&mut self, job: J, at_least: Duration, now: Timestamp) {
         self.end(&job);
         let failures = self.failures.entry(job.clone()).or_default();
-        let delay = FIRST_DELAY.saturating_mul(2_u32.saturating_pow(*failures)).min(LAST_DELAY);
+        let delay = back_off(DELAYS, *failures);
         *failures = failures.saturating_add(1);
         self.ready.remove(&job);
         self.unschedule(&job);
@@ -129,7 +127,7 @@ impl<J: Ord + Clone> Queue<J> {
     /// The delay after the job's next failure is `longest` at most.
     pub(crate) fn cap_failures(&mut self, job: &J, longest: Duration) {
         if let Some(failures) = self.failures.get_mut(job) {
-            while *failures > 0 && FIRST_DELAY.saturating_mul(2_u32.saturating_pow(*failures)) > longest {
+            while *failures > 0 && back_off(DELAYS, *failures) > longest {
                 *failures -= 1;
             }
         }

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::mpsc::Sender;
 use tokio::time::Instant;
 
-use crate::clock::Clock;
+use crate::clock::{Clock, back_off};
 use crate::guarded::Guarded;
 use crate::kind::Kind;
 use crate::observed::{Object, Observed};
@@ -43,7 +43,7 @@ fn delay(n_failures: u32, is_unknown: bool) -> Duration {
     if is_unknown {
         return UNKNOWN;
     }
-    SHORTEST.saturating_mul(2_u32.saturating_pow(n_failures)).min(LONGEST)
+    back_off((SHORTEST, LONGEST), n_failures)
 }
 
 /// Watches a kind until the receiver is gone. A list is told as one [`Observed::Listed`], with its version; an object that

@@ -93,6 +93,37 @@ fn deployment(name: &str, replicas: u32, requests: &str, spec: &str) -> String {
     )
 }
 
+/// A scenario with these settings, one NodePool whose nodes are consolidated after so long, Deployments and events.
+fn of_one_pool(
+    settings: &str,
+    consolidate_after: &str,
+    requirements: &str,
+    deployments: &[String],
+    events: &str,
+) -> String {
+    format!(
+        "apiVersion: berth.sh/v1alpha1
+kind: Scenario
+instanceTypes: catalogue.yaml
+{settings}
+objects:
+- apiVersion: karpenter.sh/v1
+  kind: NodePool
+  metadata: {{name: p0}}
+  spec:
+    disruption: {{consolidateAfter: {consolidate_after}, budgets: [{{nodes: 100%}}]}}
+    template:
+      spec:
+        nodeClassRef: {{group: berth.sh, kind: FakeNodeClass, name: default}}
+        requirements:
+        {requirements}
+{}events:
+{events}
+",
+        deployments.concat()
+    )
+}
+
 fn read(folder: &Folder, text: &str) -> Simulation {
     folder.write("catalogue.yaml", CATALOGUE);
     Simulation::read(&folder.write("scenario.yaml", text)).unwrap()
@@ -1265,27 +1296,15 @@ fn nothing_is_launched_in_vain_with_pods_of_nodes_that_are_about_to_go() {
           whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: w0}}}]";
     let beside = "affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [
           {topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: w0}}}]}}";
-    let text = format!(
-        "apiVersion: berth.sh/v1alpha1
-kind: Scenario
-duration: 3h
-seed: 121
-instanceTypes: catalogue.yaml
-objects:
-- apiVersion: karpenter.sh/v1
-  kind: NodePool
-  metadata: {{name: p0}}
-  spec:
-    disruption: {{consolidateAfter: 0s, budgets: [{{nodes: 100%}}]}}
-    template:
-      spec:
-        nodeClassRef: {{group: berth.sh, kind: FakeNodeClass, name: default}}
-        requirements: [{{key: karpenter.sh/capacity-type, operator: In, values: [reserved, on-demand]}}]
-{}{}events:
-- {{at: 30m, scale: {{name: w0, replicas: 7}}}}
-",
-        deployment("w0", 3, "cpu: 200m, memory: 3Gi", spread),
-        deployment("w1", 5, "cpu: 3, memory: 3Gi", beside),
+    let deployments =
+        [deployment("w0", 3, "cpu: 200m, memory: 3Gi", spread), deployment("w1", 5, "cpu: 3, memory: 3Gi", beside)];
+    let text = of_one_pool(
+        "duration: 3h
+seed: 121",
+        "0s",
+        "- {key: karpenter.sh/capacity-type, operator: In, values: [reserved, on-demand]}",
+        &deployments,
+        "- {at: 30m, scale: {name: w0, replicas: 7}}",
     );
     let outcome = Simulation::read(&folder.write("scenario.yaml", &text)).unwrap().run().unwrap();
     assert_eq!(outcome.samples.last().map(|known| (known.running, known.pending)), Some((12, 0)));
@@ -1298,30 +1317,16 @@ objects:
 fn what_is_left_of_an_offering_is_not_launched_again_and_again_for_more_than_there_is() {
     let folder = Folder::new("scarce-offering");
     folder.write("catalogue.yaml", &THREE_TYPES.replace("Price: 0.4,", "Price: 0.4047,"));
-    let text = format!(
-        "apiVersion: berth.sh/v1alpha1
-kind: Scenario
-duration: 12h
-seed: 6
-instanceTypes: catalogue.yaml
-objects:
-- apiVersion: karpenter.sh/v1
-  kind: NodePool
-  metadata: {{name: p0}}
-  spec:
-    disruption: {{consolidateAfter: 30s, budgets: [{{nodes: 100%}}]}}
-    template:
-      spec:
-        nodeClassRef: {{group: berth.sh, kind: FakeNodeClass, name: default}}
-        requirements:
-        - {{key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}}
-        - {{key: node.kubernetes.io/instance-type, operator: In, values: [of-2, of-8]}}
-{}events:
-- {{at: 0s, stock: {{instanceType: of-2, left: 0}}}}
-- {{at: 8m, stock: {{instanceType: of-2, left: 1}}}}
-- {{at: 10m, scale: {{name: web, replicas: 20}}}}
-",
-        deployment("web", 25, "cpu: 500m, memory: 512Mi", ""),
+    let text = of_one_pool(
+        "duration: 12h
+seed: 6",
+        "30s",
+        "- {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+        - {key: node.kubernetes.io/instance-type, operator: In, values: [of-2, of-8]}",
+        &[deployment("web", 25, "cpu: 500m, memory: 512Mi", "")],
+        "- {at: 0s, stock: {instanceType: of-2, left: 0}}
+- {at: 8m, stock: {instanceType: of-2, left: 1}}
+- {at: 10m, scale: {name: web, replicas: 20}}",
     );
     let outcome = Simulation::read(&folder.write("scenario.yaml", &text)).unwrap().run().unwrap();
     assert_eq!(outcome.samples.last().map(|known| (known.running, known.pending)), Some((20, 0)));

@@ -149,6 +149,11 @@ impl PodRecord {
         self.status().and_then(|status| status.conditions.as_deref()).unwrap_or_default()
     }
 
+    /// What a scheduler said last of why it has no node, where one did.
+    pub fn unscheduled(&self) -> Option<&PodCondition> {
+        self.conditions().iter().find(|own| own.type_ == "PodScheduled" && own.status == "False")
+    }
+
     /// When it started.
     pub fn started(&self) -> Option<Time> {
         self.started.time().or_else(|| Some(self.more.as_ref()?.started.as_ref()?.0))

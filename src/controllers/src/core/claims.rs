@@ -137,6 +137,9 @@ impl Core {
             if let Err(CloudError::InsufficientCapacity { offerings }) = created {
                 self.disrupting.was_refused(name, offerings, now);
             }
+            if let Ok(launched) = created {
+                self.disrupting.was_launched(name, &launched.instance.offering);
+            }
             match created {
                 Err(CloudError::InsufficientCapacity { .. } | CloudError::ReservationFull { .. }) => {
                     self.launch_was_refused(name);

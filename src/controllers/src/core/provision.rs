@@ -19,7 +19,7 @@ use super::recall::backoff_message;
 use super::relabel::admits_slots;
 use super::schedule::why_unschedulable;
 use super::{Core, Job};
-use crate::clock::{after, elapsed};
+use crate::clock::{after, back_off, elapsed};
 use crate::kind::{Kind, NamedObject};
 use crate::metrics::Counter;
 use crate::notice::Notice;
@@ -232,7 +232,7 @@ impl Core {
         if planned.n_launches < PATIENCE {
             return false;
         }
-        let delay = BACKOFF.0.saturating_mul(2_u32.saturating_pow(planned.n_launches - PATIENCE)).min(BACKOFF.1);
+        let delay = back_off(BACKOFF, planned.n_launches - PATIENCE);
         if elapsed(planned.last, now) >= delay {
             return false;
         }
@@ -276,11 +276,7 @@ impl Core {
     pub(super) fn is_left_to_another(&self, object: &ObjectRef) -> bool {
         let Some(pod) = self.state.pod(&object.key.namespace, &object.key.name) else { return true };
         let Some(names) = &self.options.scheduler_names else { return false };
-        let is_marked = pod.conditions().iter().any(|condition| {
-            condition.type_ == "PodScheduled"
-                && condition.status == "False"
-                && condition.reason.as_deref() == Some("Unschedulable")
-        });
+        let is_marked = pod.unscheduled().is_some_and(|why| why.reason.as_deref() == Some("Unschedulable"));
         !names.contains(pod.scheduler_name()) && !is_marked
     }
 
@@ -318,7 +314,7 @@ impl Core {
             Some(before) => before.n_failures.saturating_add(1),
             None => 0,
         };
-        let delay = CREATE_RETRY.0.saturating_mul(2_u32.saturating_pow(n_failures)).min(CREATE_RETRY.1);
+        let delay = back_off(CREATE_RETRY, n_failures);
         let until = after(now, delay);
         self.queue.add_at(Job::Provision, until);
         self.look_at_replicas(pool, Some(until));

@@ -15,7 +15,7 @@ use serde_json::json;
 use super::{Core, Effect, Job};
 use crate::claim::conditions::whole_seconds;
 use crate::claim::{Eviction, Manner};
-use crate::clock::after;
+use crate::clock::{after, back_off};
 use crate::kind::{Kind, NamedObject};
 use crate::notice::Notice;
 use crate::view::PodName;
@@ -217,7 +217,7 @@ impl Core {
     /// A pod could not be bound: it is tried again a while later.
     pub(super) fn leave_alone(&mut self, uid: &str, now: Timestamp) {
         let (failures, _) = self.unbindable.get(uid).copied().unwrap_or((0, now));
-        let delay = RETRY.0.saturating_mul(2_u32.saturating_pow(failures)).min(RETRY.1);
+        let delay = back_off(RETRY, failures);
         self.unbindable.insert(uid.to_owned(), (failures.saturating_add(1), after(now, delay)));
         self.queue.add_at(Job::Schedule, after(now, delay));
     }

@@ -41,9 +41,7 @@ impl Core {
         let since = [created(&claim.metadata), pod.and_then(|pod| pod.created())];
         let is_slow = since.into_iter().flatten().any(|since| elapsed(since, now) >= SLOW);
         // What it was told before does not hold any more.
-        let was_told = pod.is_some_and(|pod| {
-            pod.conditions().iter().any(|condition| condition.type_ == "PodScheduled" && condition.status == "False")
-        });
+        let was_told = pod.is_some_and(|pod| pod.unscheduled().is_some());
         let own = claim.metadata.name.as_deref().unwrap_or_default();
         if claim.metadata.uid.as_ref().is_some_and(|uid| self.nodeless.contains_key(uid)) {
             return Some(format!("waiting for nodeclaim {own} to end: its node is gone"));

@@ -4,7 +4,7 @@ use berth_decisions::Launch;
 use berth_state::ObjectRef;
 use jiff::Timestamp;
 
-use super::{Command, Going, NEXT_PART, Phase, tell};
+use super::{Command, Going, NEXT_PART, tell};
 use crate::clock::after;
 use crate::core::{Core, Job};
 
@@ -40,9 +40,7 @@ impl Core {
         tracing::info!(id, method = command.method.as_str(), "{text}");
         let names = command.nodes.iter().map(|node| node.key.name.to_string()).collect();
         self.disrupting.begun.push(Begun { text, nodes: names });
-        let begun =
-            Command { method: command.method, nodes, phase: Phase::Tainting, replacements: Vec::new(), asked: None };
-        self.disrupting.commands.insert(id, begun);
+        self.disrupting.commands.insert(id, Command::new(command.method, nodes));
         let on_nodes = command.places.iter().filter(|(_, node)| self.view.nodes.get(node).is_some());
         let places: Vec<_> = on_nodes.map(|(pod, node)| (pod, node.as_str())).collect();
         self.hold_places(id, places);

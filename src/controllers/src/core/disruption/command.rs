@@ -7,15 +7,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::NodeClaim;
+use berth_cloudprovider::OfferingKey;
 use berth_decisions::{DecideError, Launch};
 use berth_disruption::{Cause, Method, Places, Reason, Renewed};
 use berth_state::ObjectRef;
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::{BACKOFF, Command, Going, Phase, PutBack, tell};
+use super::{BACKOFF, Command, Disrupting, Going, Phase, PutBack, tell};
 use crate::claim::{conditions, cordon, on};
-use crate::clock::{after, elapsed};
+use crate::clock::{after, back_off, elapsed};
 use crate::core::{Core, Job};
 use crate::kind::Kind;
 use crate::notice::Notice;
@@ -166,11 +167,11 @@ impl Core {
             return self.queue.add(Job::Command(id));
         }
         let scarce = self.disrupting.scarce.first_of(&renewed.launches, now).filter(|_| !command.method.is_drift());
-        if let Some((launch, until)) = scarce {
-            let until = conditions::whole_seconds(until);
-            let of_type = &launch.offering.instance_type;
+        if let Some((offering, until)) = scarce {
+            let (offering, until) = (offering.clone(), conditions::whole_seconds(until));
+            let of_type = &offering.instance_type;
             let why = format!("too few {of_type} were left lately: none is launched for a disruption before {until}");
-            return self.roll_back(id, &why, now);
+            return self.put_back(id, &why, &Fault::Scarcity(vec![offering]), now);
         }
         let mut spend = self.spend_for_ceilings();
         for launch in &renewed.launches {
@@ -199,11 +200,17 @@ impl Core {
         for name in &command.replacements {
             match self.view.claims.get(name) {
                 None if self.queue.is_running(&Job::Launch(name.clone())) => {}
-                None => return self.roll_back(id, &format!("the replacement {name} was not launched"), now),
-                Some(claim) if claim.metadata.deletion_timestamp.is_some() => {
-                    return self.roll_back(id, &format!("the replacement {name} was not launched"), now);
+                Some(claim) if claim.metadata.deletion_timestamp.is_none() => {
+                    n_ready += usize::from(Self::initialized(claim));
                 }
-                Some(claim) => n_ready += usize::from(Self::initialized(claim)),
+                _ => {
+                    let fault = if command.lacked.is_empty() || command.method.is_drift() {
+                        Fault::Lasting
+                    } else {
+                        Fault::Scarcity(command.lacked.clone())
+                    };
+                    return self.put_back(id, &format!("the replacement {name} was not launched"), &fault, now);
+                }
             }
         }
         let is_coming_up = || self.view.claims.values().any(|claim| !Self::initialized(claim));
@@ -333,11 +340,11 @@ impl Core {
 
     /// Nothing comes of a command: its nodes stay, without the taint, and are left alone for a while.
     fn roll_back(&mut self, id: u64, why: &str, now: Timestamp) {
-        self.put_back(id, why, 1, now);
+        self.put_back(id, why, &Fault::Lasting, now);
     }
 
-    /// The same, which counts so many failures of its nodes.
-    fn put_back(&mut self, id: u64, why: &str, n_failures: u32, now: Timestamp) {
+    /// The same, by what it came to nothing.
+    fn put_back(&mut self, id: u64, why: &str, fault: &Fault, now: Timestamp) {
         let Some(command) = self.disrupting.commands.remove(&id) else { return };
         tracing::info!(id, why, "a disruption came to nothing");
         self.count_rolled_back(&command);
@@ -350,9 +357,8 @@ impl Core {
         self.disrupting.inherited.keep(&command.replacements, after(now, BACKOFF.0));
         for going in &command.nodes {
             let node = going.node.key.name.to_string();
-            let times = self.disrupting.put_back.get(&node).map_or(0, |known| known.times).saturating_add(n_failures);
-            let wait = BACKOFF.0.saturating_mul(2_u32.saturating_pow(times.saturating_sub(1))).min(BACKOFF.1);
-            let put_back = PutBack { times, until: after(now, wait), why: why.to_owned() };
+            let before = self.disrupting.put_back.get(&node).map_or(0, |known| known.times);
+            let put_back = self.disrupting.to_put_back(before, why, fault, now);
             self.disrupting.put_back.insert(node.clone(), put_back);
             self.queue.add(Job::Node(node));
         }
@@ -370,7 +376,7 @@ impl Core {
                 self.tell_going(command, "DisruptionBlocked", &format!("its disruption waits: {why}"), now);
                 self.queue.add_at(Job::Command(id), after(now, BUDGET_RETRY));
             }
-            _ => self.put_back(id, &why, 0, now),
+            _ => self.put_back(id, &why, &Fault::Passing, now),
         }
     }
 
@@ -397,6 +403,36 @@ impl Core {
         for pool in pools {
             self.tell(Notice::about(Kind::NodePool, &pool.metadata, "Disrupting", text), now);
         }
+    }
+}
+
+/// By what a command came to nothing.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// Something about its nodes: that may last, and they are left alone for longer each time.
+    Lasting,
+    /// Others were under way just then.
+    Passing,
+    /// Too few of these were left: its nodes are left alone while they are not tried.
+    Scarcity(Vec<OfferingKey>),
+}
+
+// === impl Disrupting ===
+
+impl Disrupting {
+    /// For how long a node is left alone whose commands have failed so often before.
+    fn to_put_back(&self, before: u32, why: &str, fault: &Fault, now: Timestamp) -> PutBack {
+        let shortly = after(now, back_off(BACKOFF, before.saturating_sub(1)));
+        let (times, until, lacked) = match fault {
+            Fault::Lasting => (before.saturating_add(1), after(now, back_off(BACKOFF, before)), &[][..]),
+            Fault::Passing => (before, shortly, &[][..]),
+            Fault::Scarcity(lacked) => {
+                let until = lacked.iter().filter_map(|offering| self.scarce.until(offering, now)).max();
+                // Something else may do for it then.
+                (before, until.map_or(shortly, |until| until.min(after(now, BACKOFF.1))), &lacked[..])
+            }
+        };
+        PutBack { times, until, lacked: lacked.to_vec(), why: why.to_owned() }
     }
 }
 
@@ -441,8 +477,7 @@ mod tests {
                 claim_uid: claim.uid.unwrap(),
             };
             let phase = Phase::Settling(now);
-            let command =
-                Command { method: Method::Drift, nodes: vec![going], phase, replacements: Vec::new(), asked: None };
+            let command = Command { phase, ..Command::new(Method::Drift, vec![going]) };
             core.disrupting.commands.insert(id, command);
         };
         let because = |cause: Cause| Ok(Err(vec![Reason { cause, ..Reason::of_pods("told", 1) }]));

@@ -119,6 +119,8 @@ struct Command {
     replacements: Vec<String>,
     /// When it was last asked whether the nodes may go, and after how many changes.
     asked: Option<(Timestamp, u64)>,
+    /// Of what no instance was left for a replacement.
+    lacked: Vec<OfferingKey>,
 }
 
 /// A node that goes.
@@ -147,12 +149,19 @@ enum Phase {
 struct PutBack {
     times: u32,
     until: Timestamp,
+    /// Of what too few were left: once there are some again it is tried.
+    lacked: Vec<OfferingKey>,
     why: String,
 }
 
 // === impl Command ===
 
 impl Command {
+    fn new(method: Method, nodes: Vec<Going>) -> Self {
+        let phase = Phase::Tainting;
+        Command { method, nodes, phase, replacements: Vec::new(), asked: None, lacked: Vec::new() }
+    }
+
     /// Whether it is to be decided anew before it goes on.
     fn is_undecided(&self) -> bool {
         matches!(self.phase, Phase::Tainting | Phase::Settling(_))
@@ -176,8 +185,18 @@ impl Disrupting {
 
     /// There was no instance of these when a NodeClaim was launched.
     pub(super) fn was_refused(&mut self, claim: &str, offerings: &[OfferingKey], now: Timestamp) {
-        if self.of_claim(claim).is_some() {
+        if let Some(command) = self.of_claim(claim).and_then(|id| self.commands.get_mut(&id)) {
+            command.lacked.extend_from_slice(offerings);
             self.scarce.note(offerings, now);
+        }
+    }
+
+    /// An instance was launched. Where others of the same command may yet find none, it is no sign that there are enough.
+    pub(super) fn was_launched(&mut self, claim: &str, offering: &OfferingKey) {
+        let command = self.of_claim(claim).and_then(|id| self.commands.get(&id));
+        if command.is_none_or(|command| command.replacements.len() == 1) {
+            self.scarce.found(offering);
+            self.put_back.retain(|_, known| !known.lacked.contains(offering));
         }
     }
 
@@ -428,7 +447,8 @@ impl Core {
         let options = self.options_for_all(now);
         let kept = self.kept_nodes(&options.decisions.expected, now);
         let nodes = &self.view.nodes;
-        self.disrupting.put_back.retain(|node, _| nodes.get(node).is_some());
+        let counts = |known: &PutBack| after(known.until, BACKOFF.1) > now;
+        self.disrupting.put_back.retain(|node, known| nodes.get(node).is_some() && counts(known));
         self.disrupting.told.retain(|node, _| nodes.get(node).is_some());
         berth_disruption::Options { kept, ..options }
     }

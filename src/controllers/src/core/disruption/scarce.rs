@@ -8,7 +8,7 @@ use berth_cloudprovider::OfferingKey;
 use berth_decisions::Launch;
 use jiff::Timestamp;
 
-use crate::clock::after;
+use crate::clock::{after, back_off};
 
 /// The first and the longest wait.
 const WAIT: (Duration, Duration) = (Duration::from_secs(5 * 60), Duration::from_secs(4 * 60 * 60));
@@ -20,28 +20,37 @@ pub(super) struct Scarce(BTreeMap<OfferingKey, (u32, Timestamp)>);
 // === impl Scarce ===
 
 impl Scarce {
-    /// There was no instance of these. Replacements of one command that find none together count once.
+    /// There was no instance of these. Replacements of one command that find none together count once. One that is wanted again long
+    /// after its wait counts anew.
     pub(super) fn note(&mut self, offerings: &[OfferingKey], now: Timestamp) {
         self.0.retain(|_, (_, until)| after(*until, WAIT.1) > now);
         for offering in offerings {
             let (times, until) = self.0.entry(offering.clone()).or_insert((0, now));
             if *until <= now {
-                let wait = WAIT.0.saturating_mul(2_u32.saturating_pow(*times)).min(WAIT.1);
-                (*times, *until) = (times.saturating_add(1), after(now, wait));
+                (*times, *until) = (times.saturating_add(1), after(now, back_off(WAIT, *times)));
             }
         }
     }
 
-    /// The first of these launches that is not tried now, and until when.
-    pub(super) fn first_of<'l>(&self, launches: &'l [Launch], now: Timestamp) -> Option<(&'l Launch, Timestamp)> {
+    /// There are instances of one again.
+    pub(super) fn found(&mut self, offering: &OfferingKey) {
+        self.0.remove(offering);
+    }
+
+    /// Until when an offering is not tried, where that is to come yet.
+    pub(super) fn until(&self, offering: &OfferingKey, now: Timestamp) -> Option<Timestamp> {
+        self.0.get(offering).map(|(_, until)| *until).filter(|until| *until > now)
+    }
+
+    /// The first offering of these launches that is not tried now, and until when.
+    pub(super) fn first_of(&self, launches: &[Launch], now: Timestamp) -> Option<(&OfferingKey, Timestamp)> {
         launches.iter().find_map(|launch| {
             let is_meant = |key: &OfferingKey| {
                 let offering = &launch.offering;
                 (&key.instance_type, &key.zone) == (&offering.instance_type, &offering.zone)
                     && key.capacity_type.to_string() == offering.capacity_type
             };
-            let (_, (_, until)) = self.0.iter().find(|(key, (_, until))| *until > now && is_meant(key))?;
-            Some((launch, *until))
+            self.0.keys().filter(|key| is_meant(key)).find_map(|key| Some((key, self.until(key, now)?)))
         })
     }
 }
@@ -58,19 +67,29 @@ mod tests {
         let zone = Some("a".to_owned());
         let keys = [OfferingKey { instance_type: "t2".to_owned(), zone, capacity_type: CapacityType::OnDemand }];
         let mut scarce = Scarce::default();
-        let until = |scarce: &Scarce| scarce.0.values().map(|(_, until)| until.as_second() / 60).collect::<Vec<_>>();
+        let wait =
+            |scarce: &Scarce, now: i64| scarce.until(&keys[0], at(now)).map_or(0, |until| until.as_second() / 60 - now);
         let mut waits = Vec::new();
         let mut now = 0;
         for _ in 0..8 {
             scarce.note(&keys, at(now));
             scarce.note(&keys, at(now));
-            waits.push(until(&scarce)[0] - now);
-            now = until(&scarce)[0];
+            waits.push(wait(&scarce, now));
+            now += wait(&scarce, now);
         }
         assert_eq!(waits, [5, 10, 20, 40, 80, 160, 240, 240]);
+        assert_eq!(wait(&scarce, now), 0);
         scarce.note(&[], at(now + 239));
-        assert_eq!(scarce.0.len(), 1);
+        scarce.note(&keys, at(now + 239));
+        assert_eq!(wait(&scarce, now + 239), 240);
+        now += 239 + 240;
         scarce.note(&keys, at(now + 240));
-        assert_eq!(until(&scarce)[0] - now - 240, 5, "it is forgotten once nobody wanted it for long");
+        assert_eq!(wait(&scarce, now + 240), 5, "it is forgotten once nobody wanted it for long");
+        scarce.note(&keys, at(now + 245));
+        assert_eq!(wait(&scarce, now + 245), 10);
+        scarce.found(&keys[0]);
+        assert_eq!(wait(&scarce, now + 245), 0);
+        scarce.note(&keys, at(now + 245));
+        assert_eq!(wait(&scarce, now + 245), 5, "there were some meanwhile");
     }
 }

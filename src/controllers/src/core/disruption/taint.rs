@@ -122,7 +122,7 @@ mod tests {
             let replacements = (0..replacements).map(|at| format!("r{at}")).collect();
             let nodes = vec![going("n0"), going("n1")];
             let method = berth_disruption::Method::Drift;
-            core.disrupting.commands.insert(1, Command { method, nodes, phase, replacements, asked: None });
+            core.disrupting.commands.insert(1, Command { phase, replacements, ..Command::new(method, nodes) });
             assert_eq!(uncounted(&core), expected);
         }
     }
