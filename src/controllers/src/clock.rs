@@ -42,6 +42,12 @@ pub(crate) fn after(time: Timestamp, duration: Duration) -> Timestamp {
     time.saturating_add(duration).unwrap_or(Timestamp::MAX)
 }
 
+/// `time` that much earlier, at least the beginning of time.
+pub(crate) fn before(time: Timestamp, duration: Duration) -> Timestamp {
+    let duration = SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX);
+    time.saturating_sub(duration).unwrap_or(Timestamp::MIN)
+}
+
 /// How much later `now` is than `since`; zero where it is earlier.
 pub(crate) fn elapsed(since: Timestamp, now: Timestamp) -> Duration {
     Duration::try_from(now.duration_since(since)).unwrap_or(Duration::ZERO)

@@ -13,7 +13,7 @@ use berth_scheduling::reservation::{Before, Beyond, Bundled, Draws, bundle};
 use crate::assignment::{Assignment, MemberName, Share};
 use crate::existing::{self, Existing, Kept};
 use crate::joining::{Joined, PlannedNode, join};
-use crate::options::{ExpectedDrawers, ExpectedNodes, Placing};
+use crate::options::{ExpectedDrawers, ExpectedNodes, Placing, WaitedFor};
 use crate::plans::Plans;
 
 /// Who draws from which Reservation, as pods and Reservations are called in the answer.
@@ -50,7 +50,7 @@ pub fn solve(cluster: &mut Cluster, options: &Options) -> (Universe, Solution, A
         &launching,
         Placing {
             expected: &ExpectedNodes::new(),
-            waited_for: &BTreeSet::new(),
+            waited_for: &WaitedFor::new(),
             drawers: &ExpectedDrawers::new(),
             come_first: &BTreeSet::new(),
             spares_others: false,

@@ -1,6 +1,6 @@
 //! What can be decided at once, while what takes long is decided elsewhere: pods go to nodes that are up and have room.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use berth_model::{ClassId, Cluster, MemberKind, PendingRow, PodSpec, RowId, Universe};
@@ -113,6 +113,7 @@ impl Decider {
         });
         let mut waiting = waiting(cluster, &options.expected, &options.waited_for);
         waiting.left.extend(left_out);
+        let sparing = waiting.sparing.clone();
         let kept = self.kept_if_current(tracked);
         self.is_stale = kept.is_none();
         let kept = kept?;
@@ -123,7 +124,7 @@ impl Decider {
         scheduler.let_wait(waiting);
         let trial = scheduler.try_out(Queue { preempts: false, ..QUEUE });
         let scheduler = scheduler.pause();
-        let preempting = trial.as_ref().map(|trial| preempting(cluster, classes.universe(), &trial.left));
+        let preempting = trial.as_ref().map(|trial| preempting(cluster, classes.universe(), (&trial.left, &sparing)));
         self.kept = Some(Kept { classes, scheduler, ..kept });
         let (Trial { mut placements, .. }, mut preempting) = (trial?, preempting?);
         let may_preempt = !preempting.is_empty();
@@ -146,9 +147,17 @@ pub(crate) fn waiting_reservations(cluster: &Cluster) -> Vec<(RowId, &PendingRow
 }
 
 /// Those who found no place and for whom others might give way: of no spec is one less important is told at once.
-fn preempting<'c>(cluster: &'c Cluster, universe: &Universe, left: &[(ClassId, u32)]) -> Vec<&'c PodSpec> {
-    let spec = |id: ClassId| cluster.spec(universe.class(id)?.spec);
-    let left = left.iter().filter(|(_, count)| *count > 0).filter_map(|(id, _)| spec(*id));
+fn preempting<'c>(
+    cluster: &'c Cluster,
+    universe: &Universe,
+    (left, sparing): (&[(ClassId, u32)], &BTreeMap<RowId, u32>),
+) -> Vec<&'c PodSpec> {
+    let left = left.iter().filter_map(|(id, count)| {
+        let class = universe.class(*id)?;
+        let n_sparing =
+            class.rows.iter().filter_map(|row| sparing.get(row)).fold(0_u32, |sum, n| sum.saturating_add(*n));
+        cluster.spec(class.spec).filter(|_| *count > n_sparing)
+    });
     let mut left: Vec<&PodSpec> = left.filter(|spec| !spec.never_preempts).collect();
     if !left.is_empty() {
         let least = cluster.specs.iter().map(|known| known.priority).min();

@@ -1,9 +1,9 @@
-//! Pods that come before others of their priority.
+//! Pods that come before others of their priority, and those that come after others that are alike.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use berth_model::{Cluster, MemberKind, MemberRun};
+use berth_model::{Cluster, MemberKind, MemberRun, RowId};
 use berth_scheduling::ComeFirst;
 
 use crate::expected::write_name;
@@ -33,6 +33,20 @@ pub(crate) fn put_first(cluster: &mut Cluster, rows: &ComeFirst) {
             row.members.sort_by_key(|run| comes_later(run, first));
         }
     }
+}
+
+/// Makes those with these names the last of their rows.
+pub(crate) fn put_last(cluster: &mut Cluster, rows: &BTreeMap<RowId, BTreeSet<Arc<str>>>) {
+    for (id, last) in rows {
+        if let Some(row) = cluster.row_mut(*id) {
+            row.members.sort_by_key(|run| is_last(run, last));
+        }
+    }
+}
+
+/// Whether one is among those who come last of its row.
+pub(crate) fn is_last(run: &MemberRun, last: &BTreeSet<Arc<str>>) -> bool {
+    run.numbers.is_none() && last.contains(&run.name)
 }
 
 /// Whether one is not among those who come first of its row.

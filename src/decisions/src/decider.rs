@@ -118,7 +118,7 @@ impl Decider {
         scheduler.let_come_first(first.clone());
         scheduler.expect(ExpectedRows::on_nodes_that_are_up(cluster, &options.expected).to_schedule());
         let waiting = waiting(cluster, &options.expected, &options.waited_for);
-        let left_waiting = waiting.left.clone();
+        let (left_waiting, named_last) = (waiting.left.clone(), waiting.named_last.clone());
         scheduler.let_wait(waiting);
         let trial = scheduler.try_out(options.placing().queue());
         let scheduler = scheduler.pause();
@@ -135,8 +135,13 @@ impl Decider {
                 cluster,
                 &placements,
                 &options.expected,
-                (&first, options.placing().counts_on()),
+                (&first, &named_last),
+                options.placing().counts_on(),
             )?;
+            // One that waits and has no room where it is expected was tried nowhere.
+            if found.rest.rows.iter().any(|(row, _)| left_waiting.contains_key(row)) {
+                return None;
+            }
             let universe = self.kept.as_ref()?.classes.universe();
             // While nodes come up for all of them there is nothing to plan.
             if !found.rest.rows.is_empty() && !found.rest.is_separable(cluster, universe, &left, options, &found.free) {

@@ -9,7 +9,7 @@ use berth_model::{
 };
 use berth_provisioning::Launching;
 use berth_scheduling::reservation::reasons;
-use berth_scheduling::{ComeFirst, KeptByBudgets, Placement, Scheduler, expect_replacements};
+use berth_scheduling::{ComeFirst, KeptByBudgets, Placement, Scheduler, Waiting, expect_replacements};
 use rustc_hash::FxHashMap;
 
 use crate::come_first;
@@ -55,7 +55,9 @@ pub(crate) fn bind(cluster: &mut Cluster, launching: &Launching, placing: Placin
     let rows = ExpectedRows::new(cluster, placing.expected, placing.drawers);
     let first = come_first::rows_of(cluster, placing.come_first);
     come_first::put_first(cluster, &first);
-    let mut existing = bind_now(cluster, launching, (&rows, first), placing);
+    let waiting = waiting(cluster, placing.expected, placing.waited_for);
+    come_first::put_last(cluster, &waiting.named_last);
+    let mut existing = bind_now(cluster, launching, (&rows, first, waiting), placing);
     existing.settled = rows.settle(cluster, placing.counts_on(), existing.on_nodes.values().flatten());
     existing
 }
@@ -63,7 +65,7 @@ pub(crate) fn bind(cluster: &mut Cluster, launching: &Launching, placing: Placin
 fn bind_now(
     cluster: &mut Cluster,
     launching: &Launching,
-    (rows, first): (&ExpectedRows, ComeFirst),
+    (rows, first, waiting): (&ExpectedRows, ComeFirst, Waiting),
     placing: Placing<'_>,
 ) -> Existing {
     let queue = placing.queue();
@@ -81,7 +83,7 @@ fn bind_now(
     let universe = Universe::with_scores(cluster);
     let mut scheduler = Scheduler::new(cluster, &universe, launching.launchable(cluster, &universe));
     scheduler.expect(rows.to_schedule());
-    scheduler.let_wait(rows.with_drawers(waiting(cluster, placing.expected, placing.waited_for)));
+    scheduler.let_wait(rows.with_drawers(waiting));
     scheduler.let_come_first(first);
     let left = scheduler.run(queue);
     for (class, _) in left {

@@ -10,8 +10,8 @@ use berth_model::{
 use berth_scheduling::{ComeFirst, Placement, Waiting};
 use rustc_hash::FxHashMap;
 
-use crate::come_first::comes_later;
-use crate::options::{ExpectedDrawers, ExpectedNodes};
+use crate::come_first::{comes_later, is_last};
+use crate::options::{ExpectedDrawers, ExpectedNodes, WaitedFor, Waits};
 use crate::rest::{FreeRooms, Rest};
 
 /// On which nodes somebody is counted who is expected there and found no place now.
@@ -209,7 +209,8 @@ impl ExpectedRows {
         cluster: &Cluster,
         placed: &[Placement],
         names: &ExpectedNodes,
-        (first, counts_on): (&ComeFirst, CountsOn),
+        (first, named_last): (&ComeFirst, &BTreeMap<RowId, BTreeSet<Arc<str>>>),
+        counts_on: CountsOn,
     ) -> Option<Settled> {
         // Who draws from a Reservation takes no room of the node.
         if placed.iter().any(|placement| placement.draws_from.is_some()) {
@@ -242,6 +243,9 @@ impl ExpectedRows {
             let of_row = self.counts.remove(&id);
             if let Some(first) = first.get(&id) {
                 left.sort_by_key(|(run, _)| comes_later(run, first));
+            }
+            if let Some(last) = named_last.get(&id) {
+                left.sort_by_key(|(run, _)| is_last(run, last));
             }
             // As where the whole is decided, here as below: rows of which nobody is expected on a node that is known stay in
             // their order.
@@ -291,19 +295,19 @@ impl ExpectedRows {
     }
 }
 
-/// Pods with preferences that are expected on nodes which come up. They wait for some of these nodes, and before the others come up
-/// nobody gives way for them.
-pub(crate) fn waiting(cluster: &Cluster, expected: &ExpectedNodes, waited_for: &BTreeSet<Arc<str>>) -> Waiting {
+/// Pods with preferences that wait for nodes which come up.
+pub(crate) fn waiting(cluster: &Cluster, expected: &ExpectedNodes, waited_for: &WaitedFor) -> Waiting {
     let mut waiting = Waiting::default();
-    if cluster.preferences == PreferencePolicy::Ignore || expected.is_empty() {
+    if cluster.preferences == PreferencePolicy::Ignore || waited_for.is_empty() {
         return waiting;
     }
-    let mut is_waited_for: KeyedMap<&str, bool> = cluster.keyed_map();
+    let mut by_pod: KeyedMap<&str, Waits> = cluster.keyed_map();
     for node in cluster.nodes.iter().filter(|node| node.is_coming_up) {
-        let Some((node, pods)) = expected.get_key_value(cluster.symbols.text(node.name)) else { continue };
-        is_waited_for.extend(pods.iter().map(|pod| (&**pod, waited_for.contains(node))));
+        let node = cluster.symbols.text(node.name);
+        let (Some(pods), Some(waits)) = (expected.get(node), waited_for.get(node)) else { continue };
+        by_pod.extend(pods.iter().map(|pod| (&**pod, *waits)));
     }
-    if is_waited_for.is_empty() {
+    if by_pod.is_empty() {
         return waiting;
     }
     let mut name = String::new();
@@ -313,8 +317,16 @@ pub(crate) fn waiting(cluster: &Cluster, expected: &ExpectedNodes, waited_for: &
         }
         for run in &row.members {
             write_name(&mut name, cluster, row, run);
-            let Some(is_waited_for) = is_waited_for.get(&*name) else { continue };
-            let rows = if *is_waited_for { &mut waiting.left } else { &mut waiting.sparing };
+            let rows = match by_pod.get(&*name) {
+                Some(Waits::ForTheirNode) => {
+                    if run.numbers.is_none() {
+                        waiting.named_last.entry(id).or_default().insert(Arc::clone(&run.name));
+                    }
+                    &mut waiting.left
+                }
+                Some(Waits::Sparing) => &mut waiting.sparing,
+                None => continue,
+            };
             *rows.entry(id).or_default() += 1;
         }
     }

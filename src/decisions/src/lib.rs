@@ -62,7 +62,7 @@ pub use elsewhere::{Problem, Refreshed, Replica, Solved};
 pub use existing::Kept;
 pub use joining::PlannedNode;
 pub use market::Question;
-pub use options::{ExpectedDrawers, ExpectedNodes, Options};
+pub use options::{ExpectedDrawers, ExpectedNodes, Options, WaitedFor, Waits};
 pub use outlook::{Outlook, Tally};
 pub use preferring::Preferring;
 pub use replicas::{plan_replicas, pool_of, replicas};

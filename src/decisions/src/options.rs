@@ -23,6 +23,18 @@ pub type ExpectedNodes = BTreeMap<Arc<str>, Arc<BTreeSet<Box<str>>>>;
 /// they are not placed.
 pub type ExpectedDrawers = BTreeMap<Arc<str>, Arc<BTreeSet<Box<str>>>>;
 
+/// By node that comes up: how the pods with preferences wait that it was launched for.
+pub type WaitedFor = BTreeMap<Arc<str>, Waits>;
+
+/// How pods with preferences wait for their node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waits {
+    /// They come nowhere else.
+    ForTheirNode,
+    /// They come where there is room, but nobody gives way for them.
+    Sparing,
+}
+
 /// What a caller may set.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
@@ -37,7 +49,7 @@ pub struct Options {
     /// Pods and Reservations that nodes were launched for: they come to these, and no others are launched for them.
     pub expected: ExpectedNodes,
     /// Of these nodes, those that come up and that pods with preferences wait for: a node was launched for what they prefer.
-    pub waited_for: BTreeSet<Arc<str>>,
+    pub waited_for: WaitedFor,
     /// Pods that were planned to draw from Reservations among them.
     pub drawers: ExpectedDrawers,
     /// Pods, by `namespace/name`, that come before others of their priority on nodes that exist. Those that are not pending are
@@ -52,7 +64,7 @@ pub struct Options {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Placing<'o> {
     pub(crate) expected: &'o ExpectedNodes,
-    pub(crate) waited_for: &'o BTreeSet<Arc<str>>,
+    pub(crate) waited_for: &'o WaitedFor,
     pub(crate) drawers: &'o ExpectedDrawers,
     pub(crate) come_first: &'o BTreeSet<Box<str>>,
     pub(crate) spares_others: bool,

@@ -1311,6 +1311,31 @@ seed: 121",
     assert!(outcome.nodes.launched <= 8, "{:?}", outcome.nodes);
 }
 
+/// The regression: while one was awaited that had run out, nothing else took its place.
+#[test]
+fn where_an_offering_ran_out_another_does() {
+    let folder = Folder::new("another-offering");
+    let dearer = THREE_TYPES.replace("Price: 0.4,", "Price: 0.9,").replace("Price: 0.2, Req", "Price: 0.25, Req");
+    folder.write("catalogue.yaml", &dearer);
+    let text = of_one_pool(
+        "duration: 3h
+seed: 6",
+        "30s",
+        "- {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}",
+        &[deployment("web", 15, "cpu: 500m, memory: 512Mi", "")],
+        "- {at: 0s, stock: {instanceType: of-2, left: 0}}
+- {at: 0s, stock: {instanceType: of-4, left: 0}}
+- {at: 8m, stock: {instanceType: of-2, left: 1}}
+- {at: 8m, stock: {instanceType: of-4}}
+- {at: 10m, scale: {name: web, replicas: 10}}",
+    );
+    let outcome = Simulation::read(&folder.write("scenario.yaml", &text)).unwrap().run().unwrap();
+    let end = outcome.samples.last().unwrap();
+    assert_eq!((end.running, end.pending), (10, 0));
+    assert!(end.list_dollars_an_hour <= 0.5, "two of of-4 do: {end:?}");
+    assert!(outcome.nodes.launched <= 5, "{:?}", outcome.nodes);
+}
+
 /// The regression: of several replacements the only instance that was left was launched and ended again each few minutes, for one node
 /// after another.
 #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::clock::elapsed;
+use crate::clock::{after, elapsed};
 use crate::view::PodName;
 
 /// Pods that wait for the node of a NodeClaim that was launched for them.
@@ -18,6 +18,16 @@ pub(super) struct Awaited {
     pub(super) of_pod: BTreeMap<PodName, Waiting>,
     /// By batch, which is when its NodeClaims were launched: when one of its pods was bound last.
     pub(super) bound: BTreeMap<Timestamp, Timestamp>,
+    pub(super) progress: Option<Progress>,
+}
+
+/// How nodes that pods waited for have come up lately.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Progress {
+    /// When one came up last, or took a pod.
+    pub(super) at: Timestamp,
+    /// The longest that one took from its launch, of those that came up within minutes.
+    pub(super) slowest: Duration,
 }
 
 /// The pods of a NodeClaim.
@@ -62,6 +72,23 @@ struct Places {
     /// How many of those that are bound, there or elsewhere, were expected there, and when that was launched.
     n_left: usize,
     launched: Option<Timestamp>,
+}
+
+// === impl Progress ===
+
+impl Progress {
+    /// How long after the last one another one counts by itself.
+    const APART: Duration = Duration::from_secs(120);
+
+    /// A node came up then, so long after its launch.
+    pub(super) fn note(known: &mut Option<Progress>, at: Timestamp, took: Duration) {
+        *known = Some(match *known {
+            Some(known) if after(known.at, Self::APART) > at => {
+                Progress { at: known.at.max(at), slowest: known.slowest.max(took) }
+            }
+            _ => Progress { at, slowest: took },
+        });
+    }
 }
 
 // === impl Awaited ===

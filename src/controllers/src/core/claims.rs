@@ -138,7 +138,7 @@ impl Core {
                 self.disrupting.was_refused(name, offerings, now);
             }
             if let Ok(launched) = created {
-                self.disrupting.was_launched(name, &launched.instance.offering);
+                self.disrupting.was_launched(name, &launched.instance.offering, now);
             }
             match created {
                 Err(CloudError::InsufficientCapacity { .. } | CloudError::ReservationFull { .. }) => {

@@ -10,25 +10,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::NodeClaim;
-use berth_decisions::{Binding, ExpectedDrawers, ExpectedNodes, Launch};
+use berth_decisions::{Binding, ExpectedDrawers, ExpectedNodes, Launch, WaitedFor, Waits};
 use berth_state::ObjectRef;
 use jiff::Timestamp;
 
-use super::awaited::{Bound, OfClaim, Waiting, place_in, reservation_name, reservation_of};
+use super::awaited::{Bound, OfClaim, Progress, Waiting, place_in, reservation_name, reservation_of};
 use super::schedule::pod_name;
 use super::{Core, Job};
 use crate::claim::conditions;
-use crate::clock::{after, elapsed};
+use crate::clock::{after, before, elapsed};
 use crate::view::PodName;
 
 /// For how long a pod is expected on its node once that is up, and once the last one of its batch was bound: it may have to
 /// wait for another one's, and where a machine is slow or a batch large, binding all takes longer than a moment.
 const GRACE: Duration = Duration::from_secs(10);
 /// For how long at most, while other nodes of its batch come up; and for how long pods with preferences wait for a node that comes up
-/// once another one of its batch did, or took a pod.
+/// once another one did, or took a pod, and once it takes longer than others did.
 const MOST: Duration = Duration::from_secs(60);
 /// For how long at most, while pods of its batch are being bound: bindings that fail again and again are no progress.
 const LONGEST: Duration = Duration::from_secs(600);
+/// For how long nobody gives way for pods with preferences, once their node takes longer than others did.
+const SPARING: Duration = Duration::from_secs(180);
 
 /// A NodeClaim that pods wait for: the name of its node, or its own while that is not there, and for how long it has been up.
 struct Coming<'a> {
@@ -44,23 +46,30 @@ impl Core {
         self.expected_on(&self.coming(now), now)
     }
 
-    /// The same, and those of the nodes that come up that pods with preferences wait for: others of their batch came up or took pods
-    /// not long ago. Otherwise these pods would all go to the first node that is up, and their own would stand empty.
-    pub(super) fn expected_and_waited_for(&mut self, now: Timestamp) -> (ExpectedNodes, BTreeSet<Arc<str>>) {
+    /// The same, and how pods with preferences wait for those of the nodes that come up. Otherwise these pods would all go to the
+    /// first node that is up, and their own would stand empty.
+    pub(super) fn expected_and_waited_for(&mut self, now: Timestamp) -> (ExpectedNodes, WaitedFor) {
         let coming = self.coming(now);
-        let mut quiet: BTreeMap<Timestamp, Duration> = BTreeMap::new();
-        for Coming { of_claim, up, .. } in &coming {
-            let idle = self.awaited.idle(of_claim.launched, now);
-            let known = quiet.entry(of_claim.launched).or_insert(idle);
-            *known = if up.is_zero() { *known } else { (*known).min(*up) };
+        let mut progress = self.awaited.progress;
+        for Coming { of_claim, up, .. } in coming.iter().filter(|known| !known.up.is_zero()) {
+            let age = elapsed(of_claim.launched, now);
+            Progress::note(&mut progress, before(now, *up), age.saturating_sub(*up));
         }
-        quiet.retain(|_, quiet| *quiet < MOST);
-        let is_waited_for = |known: &&Coming<'_>| known.up.is_zero() && quiet.contains_key(&known.of_claim.launched);
-        let waited_for: BTreeSet<Arc<str>> =
-            coming.iter().filter(is_waited_for).map(|known| known.node.into()).collect();
+        if let Some(progress) = &mut progress {
+            let bound = coming.iter().filter_map(|known| self.awaited.bound.get(&known.of_claim.launched));
+            progress.at = bound.copied().chain([progress.at]).max().unwrap_or(progress.at);
+        }
+        let mut waited_for = WaitedFor::new();
+        let mut next: Option<Timestamp> = None;
+        for Coming { of_claim, node, .. } in coming.iter().filter(|known| known.up.is_zero()) {
+            let Some((waits, until)) = waits_until(progress, of_claim.launched, now) else { continue };
+            waited_for.insert((*node).into(), waits);
+            next = Some(next.map_or(until, |next| next.min(until)));
+        }
         let expected = self.expected_on(&coming, now);
-        if let Some(longest) = quiet.values().max().filter(|_| !waited_for.is_empty()) {
-            self.queue.add_at(Job::Schedule, after(now, MOST.saturating_sub(*longest)));
+        self.awaited.progress = progress;
+        if let Some(next) = next {
+            self.queue.add_at(Job::Schedule, next);
         }
         (expected, waited_for)
     }
@@ -243,6 +252,17 @@ fn is_expected(up: Duration, others_come: bool, idle: Duration) -> bool {
     up <= GRACE || (idle <= GRACE && up <= LONGEST) || (others_come && up <= MOST)
 }
 
+// How pods with preferences wait for a node that was launched then and comes up, and until when that may stay so.
+fn waits_until(progress: Option<Progress>, launched: Timestamp, now: Timestamp) -> Option<(Waits, Timestamp)> {
+    let slowest = progress.map_or(Duration::ZERO, |known| known.slowest);
+    let others_come = progress.map(|known| after(known.at, MOST).min(after(launched, slowest + MOST)));
+    if let Some(until) = others_come.filter(|until| *until > now) {
+        return Some((Waits::ForTheirNode, until));
+    }
+    let until = after(launched, slowest + SPARING);
+    (until > now).then_some((Waits::Sparing, until))
+}
+
 fn up_for(claim: &NodeClaim, now: Timestamp) -> Duration {
     let all = claim.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     if !conditions::is_true(all, conditions::INITIALIZED) {
@@ -260,6 +280,32 @@ mod tests {
 
     fn pod(name: &str) -> PodName {
         PodName { namespace: "default".to_owned(), name: name.to_owned() }
+    }
+
+    #[test]
+    fn pods_with_preferences_wait_while_other_nodes_come_up_but_not_for_one_that_takes_much_longer() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let seconds = Duration::from_secs;
+        let waits = |progress, launched, now| waits_until(progress, at(launched), at(now)).map(|(waits, _)| waits);
+        assert_eq!(waits(None, 0, 179), Some(Waits::Sparing));
+        assert_eq!(waits(None, 0, 180), None);
+        // Nodes that were launched one after the other.
+        let mut progress = None;
+        for n in 0..4 {
+            Progress::note(&mut progress, at(60 + 20 * n), seconds(60));
+            assert_eq!(waits(progress, 20 * (n + 1), 60 + 20 * n + 19), Some(Waits::ForTheirNode), "{n}");
+        }
+        // One that was launched with the first does not join, while others always do.
+        assert_eq!(waits(progress, 0, 119), Some(Waits::ForTheirNode));
+        assert_eq!(waits(progress, 0, 120), Some(Waits::Sparing));
+        assert_eq!(waits(progress, 0, 240), None);
+        assert_eq!(waits_until(progress, at(0), at(100)), Some((Waits::ForTheirNode, at(120))));
+        // Nothing came up for a while, then a slow one.
+        Progress::note(&mut progress, at(500), seconds(200));
+        assert_eq!(waits(progress, 300, 559), Some(Waits::ForTheirNode));
+        assert_eq!(waits(progress, 300, 560), Some(Waits::Sparing));
+        Progress::note(&mut progress, at(800), seconds(30));
+        assert_eq!(progress.map(|known| known.slowest), Some(seconds(30)), "of those that came up lately");
     }
 
     #[test]

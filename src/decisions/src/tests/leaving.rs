@@ -665,7 +665,7 @@ fn pods_with_preferences_wait_for_their_nodes_while_others_of_the_batch_come_up(
         let pods = ["a", "b"].map(|name| mk_pod(name, "1", more.clone()));
         let mut state = state_of(&[&[mk_open_pool(), claim.clone(), up][..], &pods].concat());
         let expected = ExpectedNodes::from([at("up", "a"), at("coming", "b")]);
-        let waited_for = waits_for.into_iter().map(Arc::from).collect();
+        let waited_for = waits_for.into_iter().map(|node| (node.into(), Waits::ForTheirNode)).collect();
         let options = Options { expected, waited_for, ..full() };
         let [whole, kept, at_once] = in_each_way(&mut state, &options);
         for decision in [&whole, &kept, &at_once] {
@@ -679,6 +679,27 @@ fn pods_with_preferences_wait_for_their_nodes_while_others_of_the_batch_come_up(
     }
 }
 
+/// The regression: a new pod was to be bound under the name of an alike one that waited for its own node, which then stood empty.
+#[test]
+fn a_new_pod_is_not_bound_in_the_name_of_one_that_waits() {
+    let claim = Object::from(typed::<berth_api::NodeClaim>(json!({
+        "metadata": {"name": "coming", "uid": "coming", "labels": {"karpenter.sh/nodepool": "pool"}},
+        "spec": {"requirements": []}, "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}}})));
+    let spread = json!({"metadata": {"labels": {"app": "web"}, "ownerReferences": [
+            {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "web", "controller": true}]},
+        "spec": {"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "kubernetes.io/hostname",
+            "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": {"matchLabels": {"app": "web"}}}]}});
+    let up = mk_node("up", "4", &json!({"kubernetes.io/hostname": "up"}));
+    let pods = ["a", "b", "new"].map(|name| mk_pod(name, "1", spread.clone()));
+    let mut state = state_of(&[&[mk_open_pool(), claim, up][..], &pods].concat());
+    let names = ["default/a".into(), "default/b".into()];
+    let expected = ExpectedNodes::from([("coming".into(), Arc::new(names.into()))]);
+    let options = Options { expected, waited_for: [("coming".into(), Waits::ForTheirNode)].into(), ..full() };
+    for decision in in_each_way(&mut state, &options) {
+        assert_eq!(bound_pods(&decision), [("new", "up")]);
+    }
+}
+
 /// The regression: a pod that had waited for its own node made others give way on one that was up, and its own came for nothing.
 #[test]
 fn nobody_gives_way_for_a_pod_with_preferences_whose_node_comes_up() {
@@ -688,16 +709,22 @@ fn nobody_gives_way_for_a_pod_with_preferences_whose_node_comes_up() {
     let soft = json!({"spec": {"priority": 1000, "affinity": {"nodeAffinity": {
         "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": {
             "matchExpressions": [{"key": "disk", "operator": "Exists"}]}}]}}}});
-    for (more, n_expected, n_evicted) in
-        [(soft.clone(), 2, 0), (soft, 1, 1), (json!({"spec": {"priority": 1000}}), 2, 2)]
-    {
+    for (more, n_expected, waits, n_evicted) in [
+        (soft.clone(), 2, Some(Waits::Sparing), 0),
+        (soft.clone(), 1, Some(Waits::Sparing), 1),
+        // It takes too long.
+        (soft, 2, None, 2),
+        (json!({"spec": {"priority": 1000}}), 2, Some(Waits::Sparing), 2),
+    ] {
         let up = mk_node("up", "4", &json!({}));
         let low = ["c", "d"].map(|name| mk_pod(name, "2", json!({"spec": {"nodeName": "up", "priority": 0}})));
         let high = ["a", "b"].map(|name| mk_pod(name, "2", more.clone()));
         let mut state = state_of(&[&[mk_open_pool(), claim.clone(), up][..], &low, &high].concat());
         let names: BTreeSet<Box<str>> =
             ["default/a", "default/b"].into_iter().take(n_expected).map(Box::from).collect();
-        let options = Options { expected: ExpectedNodes::from([("coming".into(), Arc::new(names))]), ..full() };
+        let expected = ExpectedNodes::from([("coming".into(), Arc::new(names))]);
+        let waited_for = waits.map(|waits| ("coming".into(), waits)).into_iter().collect();
+        let options = Options { expected, waited_for, ..full() };
         let [whole, kept, _] = in_each_way(&mut state, &options);
         assert_eq!([whole, kept].map(|decision| decision.evictions.len()), [n_evicted; 2], "{more}");
     }

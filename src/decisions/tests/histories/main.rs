@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use berth_decisions::{Decider, Decision, ExpectedNodes, Options, SolveOptions, decide};
+use berth_decisions::{Decider, Decision, ExpectedNodes, Options, SolveOptions, Waits, decide};
 use berth_model::{MemberKind, ResourceLimit};
 use berth_state::{Event, Kind, Object, State, Time};
 use proptest::prelude::*;
@@ -99,7 +99,9 @@ fn decide_beside_expected(state: &mut State, decider: &mut Decider, now: Time) {
         }
         let expected: ExpectedNodes = names.into_iter().map(|(node, pods)| (node, Arc::new(pods))).collect();
         for options in [options(), binding(), Options { spares_others: true, ..options() }] {
-            let waited_for = expected.keys().step_by(2).cloned().collect();
+            let waits = [Some(Waits::ForTheirNode), Some(Waits::Sparing), None].into_iter().cycle();
+            let waited_for =
+                expected.keys().zip(waits).filter_map(|(node, waits)| Some((node.clone(), waits?))).collect();
             let options = Options { expected: expected.clone(), waited_for, ..options };
             let kept = format!("{:#?}", decider.decide(state, &options, now).unwrap());
             let whole = format!("{:#?}", decide(state, &options, now).unwrap());

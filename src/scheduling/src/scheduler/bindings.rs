@@ -100,7 +100,7 @@ fn bound_by_row(tables: &Tables<'_>, ledger: &Ledger) -> Vec<(RowId, Vec<Binding
 pub(super) fn placed_by_row(tables: &Tables<'_>, ledger: &Ledger, first: &First) -> Vec<Placement> {
     let mut placements = Vec::with_capacity(ledger.log.len());
     for (row, bound) in bound_by_row(tables, ledger) {
-        let names = Names::new(tables.cluster, &[row]).with_first(first.names_of(row));
+        let names = Names::new(tables.cluster, &[row]).with_first(first.names_of(row)).with_last(first.last_of(row));
         for (name, bound) in names.zip(bound) {
             let Binding { node, spec, draws_from, assigned, waits_for_room, nth } = bound;
             let (kind, spec) = (MemberKind::Pod, Some(spec));

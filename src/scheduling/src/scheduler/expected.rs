@@ -1,6 +1,7 @@
 //! Pods that nodes were launched for: they come to these nodes before others choose, so that what was planned comes true.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use berth_model::{ClassId, RowId};
 
@@ -29,6 +30,9 @@ pub struct Waiting {
     pub left: BTreeMap<RowId, u32>,
     /// Those that are placed where there is room, and for whom nobody gives way.
     pub sparing: BTreeMap<RowId, u32>,
+    /// The names of those who are not placed at all, where others of their row may be: a [`Trial`](super::Trial) names them last.
+    /// [`Bindings`](super::Bindings) name pods in the order of the input: there they are to be the last of their row.
+    pub named_last: BTreeMap<RowId, BTreeSet<Arc<str>>>,
 }
 
 /// A pod that room is held for on the node where it is expected.

@@ -15,15 +15,23 @@ pub(super) struct First {
     names: ComeFirst,
     /// By row: how many of them are not placed yet.
     left: BTreeMap<RowId, u32>,
+    /// Those that are named last, as they wait.
+    last: BTreeMap<RowId, BTreeSet<Arc<str>>>,
 }
 
 // === impl First ===
 
 impl First {
-    pub(super) fn new(names: ComeFirst) -> Self {
+    /// These come first.
+    pub(super) fn put(&mut self, names: ComeFirst) {
         let n_of = |names: &BTreeSet<Arc<str>>| u32::try_from(names.len()).unwrap_or(u32::MAX);
-        let left = names.iter().map(|(row, names)| (*row, n_of(names))).collect();
-        First { names, left }
+        self.left = names.iter().map(|(row, names)| (*row, n_of(names))).collect();
+        self.names = names;
+    }
+
+    /// Others of their rows are named before these.
+    pub(super) fn name_last(&mut self, names: BTreeMap<RowId, BTreeSet<Arc<str>>>) {
+        self.last = names;
     }
 
     /// Whether nobody does.
@@ -51,5 +59,10 @@ impl First {
     /// The names of those of a row.
     pub(super) fn names_of(&self, row: RowId) -> Option<&BTreeSet<Arc<str>>> {
         self.names.get(&row)
+    }
+
+    /// The names of those of a row that are named last.
+    pub(super) fn last_of(&self, row: RowId) -> Option<&BTreeSet<Arc<str>>> {
+        self.last.get(&row)
     }
 }

@@ -78,7 +78,6 @@ pub use replace::expect_replacements;
 pub use what_if::Counted;
 
 use caches::Caches;
-use first::First;
 use groups::Groups;
 use images::NodeImages;
 use intake::Intake;
@@ -281,7 +280,8 @@ impl Scheduler<'_> {
     }
 
     /// While a queue is worked off, these pods wait for what is not there yet.
-    pub fn let_wait(&mut self, waiting: Waiting) {
+    pub fn let_wait(&mut self, mut waiting: Waiting) {
+        self.intake.first.name_last(std::mem::take(&mut waiting.named_last));
         self.intake.expectations.let_wait(waiting);
     }
 
@@ -289,7 +289,7 @@ impl Scheduler<'_> {
     /// for, and pending Reservations. Pods of a row are alike, and a [`Trial`] names these first. [`Bindings`] name pods in the
     /// order of the input: there they are to be the first of their row.
     pub fn let_come_first(&mut self, pods: ComeFirst) {
-        self.intake.first = First::new(pods);
+        self.intake.first.put(pods);
     }
 }
 

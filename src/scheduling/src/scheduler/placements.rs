@@ -54,6 +54,14 @@ impl<'a> Names<'a> {
         }
         self
     }
+
+    /// Those of these names, of objects of their own, after the others.
+    pub(super) fn with_last(mut self, last: Option<&BTreeSet<Arc<str>>>) -> Self {
+        if let Some(last) = last {
+            self.runs.sort_by_key(|(_, run)| run.numbers.is_none() && last.contains(&run.name));
+        }
+        self
+    }
 }
 
 impl Iterator for Names<'_> {

@@ -85,7 +85,7 @@ impl Scheduler<'_> {
             if (failed.is_empty() && unbound.is_empty()) || !has_progressed {
                 self.expect_those_left();
                 self.expect(Expected::new());
-                self.let_wait(Waiting::default());
+                self.intake.expectations.let_wait(Waiting::default());
                 self.intake.first.end();
                 return summed(failed.into_iter().map(|(place, count)| (place.class, count)).collect());
             }

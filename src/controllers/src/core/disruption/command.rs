@@ -14,7 +14,7 @@ use berth_state::ObjectRef;
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::{BACKOFF, Command, Disrupting, Going, Phase, PutBack, tell};
+use super::{BACKOFF, Command, Going, Phase, PutBack, tell};
 use crate::claim::{conditions, cordon, on};
 use crate::clock::{after, back_off, elapsed};
 use crate::core::{Core, Job};
@@ -168,10 +168,10 @@ impl Core {
         }
         let scarce = self.disrupting.scarce.first_of(&renewed.launches, now).filter(|_| !command.method.is_drift());
         if let Some((offering, until)) = scarce {
-            let (offering, until) = (offering.clone(), conditions::whole_seconds(until));
+            let (offering, scarce_until, until) = (offering.clone(), until, conditions::whole_seconds(until));
             let of_type = &offering.instance_type;
             let why = format!("too few {of_type} were left lately: none is launched for a disruption before {until}");
-            return self.put_back(id, &why, &Fault::Scarcity(vec![offering]), now);
+            return self.put_back(id, &why, &Fault::Scarce(offering, scarce_until), now);
         }
         let mut spend = self.spend_for_ceilings();
         for launch in &renewed.launches {
@@ -204,11 +204,8 @@ impl Core {
                     n_ready += usize::from(Self::initialized(claim));
                 }
                 _ => {
-                    let fault = if command.lacked.is_empty() || command.method.is_drift() {
-                        Fault::Lasting
-                    } else {
-                        Fault::Scarcity(command.lacked.clone())
-                    };
+                    let ran_out = command.ran_out && !command.method.is_drift();
+                    let fault = if ran_out { Fault::RanOut } else { Fault::Lasting };
                     return self.put_back(id, &format!("the replacement {name} was not launched"), &fault, now);
                 }
             }
@@ -358,7 +355,7 @@ impl Core {
         for going in &command.nodes {
             let node = going.node.key.name.to_string();
             let before = self.disrupting.put_back.get(&node).map_or(0, |known| known.times);
-            let put_back = self.disrupting.to_put_back(before, why, fault, now);
+            let put_back = fault.put_back(before, why, self.options.timings.exhausted_for, now);
             self.disrupting.put_back.insert(node.clone(), put_back);
             self.queue.add(Job::Node(node));
         }
@@ -406,33 +403,36 @@ impl Core {
     }
 }
 
-/// By what a command came to nothing.
+/// Why a command was rolled back.
 #[derive(Debug)]
-pub(super) enum Fault {
+enum Fault {
     /// Something about its nodes: that may last, and they are left alone for longer each time.
     Lasting,
     /// Others were under way just then.
     Passing,
-    /// Too few of these were left: its nodes are left alone while they are not tried.
-    Scarcity(Vec<OfferingKey>),
+    /// No instance was left of what it launched. It is not offered now: something else may do.
+    RanOut,
+    /// It wants an offering that ran out lately, and that is not tried again before then.
+    Scarce(OfferingKey, Timestamp),
 }
 
-// === impl Disrupting ===
+// === impl Fault ===
 
-impl Disrupting {
+impl Fault {
     /// For how long a node is left alone whose commands have failed so often before.
-    fn to_put_back(&self, before: u32, why: &str, fault: &Fault, now: Timestamp) -> PutBack {
-        let shortly = after(now, back_off(BACKOFF, before.saturating_sub(1)));
-        let (times, until, lacked) = match fault {
-            Fault::Lasting => (before.saturating_add(1), after(now, back_off(BACKOFF, before)), &[][..]),
-            Fault::Passing => (before, shortly, &[][..]),
-            Fault::Scarcity(lacked) => {
-                let until = lacked.iter().filter_map(|offering| self.scarce.until(offering, now)).max();
-                // Something else may do for it then.
-                (before, until.map_or(shortly, |until| until.min(after(now, BACKOFF.1))), &lacked[..])
-            }
+    fn put_back(&self, before: u32, why: &str, exhausted_for: Duration, now: Timestamp) -> PutBack {
+        let (times, wait) = match self {
+            Fault::Lasting => (before.saturating_add(1), back_off(BACKOFF, before)),
+            Fault::Passing => (before, back_off(BACKOFF, before.saturating_sub(1))),
+            // Before what ran out is offered again.
+            Fault::RanOut => (before, BACKOFF.0.min(exhausted_for / 2)),
+            Fault::Scarce(_, until) => (before, elapsed(now, *until).min(BACKOFF.1)),
         };
-        PutBack { times, until, lacked: lacked.to_vec(), why: why.to_owned() }
+        let scarce = match self {
+            Fault::Scarce(offering, _) => Some(offering.clone()),
+            Fault::Lasting | Fault::Passing | Fault::RanOut => None,
+        };
+        PutBack { times, until: after(now, wait), scarce, why: why.to_owned() }
     }
 }
 

@@ -29,7 +29,7 @@ use rest::{Looked, Rest};
 use scarce::Scarce;
 
 use berth_cloudprovider::OfferingKey;
-use berth_decisions::ExpectedNodes;
+use berth_decisions::{ExpectedNodes, WaitedFor};
 use berth_disruption::{Disruption, Method, Why};
 use berth_model::Money;
 use berth_state::{ObjectRef, State};
@@ -119,8 +119,8 @@ struct Command {
     replacements: Vec<String>,
     /// When it was last asked whether the nodes may go, and after how many changes.
     asked: Option<(Timestamp, u64)>,
-    /// Of what no instance was left for a replacement.
-    lacked: Vec<OfferingKey>,
+    /// Whether no instance was left for a replacement.
+    ran_out: bool,
 }
 
 /// A node that goes.
@@ -149,8 +149,8 @@ enum Phase {
 struct PutBack {
     times: u32,
     until: Timestamp,
-    /// Of what too few were left: once there are some again it is tried.
-    lacked: Vec<OfferingKey>,
+    /// The offering that it waits for: once an instance of it is launched it is tried again.
+    scarce: Option<OfferingKey>,
     why: String,
 }
 
@@ -159,7 +159,7 @@ struct PutBack {
 impl Command {
     fn new(method: Method, nodes: Vec<Going>) -> Self {
         let phase = Phase::Tainting;
-        Command { method, nodes, phase, replacements: Vec::new(), asked: None, lacked: Vec::new() }
+        Command { method, nodes, phase, replacements: Vec::new(), asked: None, ran_out: false }
     }
 
     /// Whether it is to be decided anew before it goes on.
@@ -186,17 +186,18 @@ impl Disrupting {
     /// There was no instance of these when a NodeClaim was launched.
     pub(super) fn was_refused(&mut self, claim: &str, offerings: &[OfferingKey], now: Timestamp) {
         if let Some(command) = self.of_claim(claim).and_then(|id| self.commands.get_mut(&id)) {
-            command.lacked.extend_from_slice(offerings);
+            command.ran_out = true;
             self.scarce.note(offerings, now);
         }
     }
 
     /// An instance was launched. Where others of the same command may yet find none, it is no sign that there are enough.
-    pub(super) fn was_launched(&mut self, claim: &str, offering: &OfferingKey) {
+    pub(super) fn was_launched(&mut self, claim: &str, offering: &OfferingKey, now: Timestamp) {
         let command = self.of_claim(claim).and_then(|id| self.commands.get(&id));
         if command.is_none_or(|command| command.replacements.len() == 1) {
             self.scarce.found(offering);
-            self.put_back.retain(|_, known| !known.lacked.contains(offering));
+            let wait_for_it = self.put_back.values_mut().filter(|known| known.scarce.as_ref() == Some(offering));
+            wait_for_it.for_each(|known| known.until = known.until.min(now));
         }
     }
 
@@ -478,7 +479,7 @@ impl Core {
                 // Who else binds pods is expected to find the same places.
                 scheduler_names: None,
                 expected: self.expected_pods(now),
-                waited_for: BTreeSet::new(),
+                waited_for: WaitedFor::new(),
                 drawers: self.expected_drawers(now),
                 come_first: self.first_pods(),
                 spares_others: true,

@@ -1,5 +1,5 @@
 //! Offerings of which no instance was left when a command launched its replacements. What else it had launched went again, so the next
-//! command that wants one waits, each time for longer: nodes that are alike would try in turn, and each pay for what comes of nothing.
+//! command that wants one waits, each time for longer: nodes that are alike would try in turn, and each launch a node and end it again.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
