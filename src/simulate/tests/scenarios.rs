@@ -1336,6 +1336,48 @@ seed: 6",
     assert!(outcome.nodes.launched <= 5, "{:?}", outcome.nodes);
 }
 
+/// The regression: a part of what a command was to launch was launched and went again, for ever, where a ceiling kept the rest.
+#[test]
+fn a_command_launches_nothing_where_a_ceiling_keeps_a_part_of_it() {
+    let folder = Folder::new("ceiling");
+    folder.write("catalogue.yaml", &THREE_TYPES.replace("Price: 0.4,", "Price: 0.9,"));
+    let text = of_one_pool(
+        "duration: 6h
+seed: 6
+settings: {maxCost: [3.7, 50]}",
+        "30s",
+        "- {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+        - {key: node.kubernetes.io/instance-type, operator: In, values: [of-2, of-8]}",
+        &[deployment("web", 64, "cpu: 500m, memory: 512Mi", "")],
+        "- {at: 1s, stock: {instanceType: of-2, left: 0}}
+- {at: 10m, scale: {name: web, replicas: 40}}
+- {at: 12m, stock: {instanceType: of-2}}",
+    );
+    let outcome = Simulation::read(&folder.write("scenario.yaml", &text)).unwrap().run().unwrap();
+    assert_eq!(outcome.samples.last().map(|known| (known.running, known.pending)), Some((40, 0)));
+    assert!(outcome.nodes.launched <= 5, "{:?}", outcome.nodes);
+}
+
+/// The regression: the wait for the next launch began with the last one, and was over when that node had not registered in time.
+#[test]
+fn the_next_node_waits_from_when_the_last_one_did_not_register() {
+    let folder = Folder::new("never-registers");
+    folder.write("catalogue.yaml", THREE_TYPES);
+    let text = of_one_pool(
+        "duration: 2h
+seed: 6
+cloud: {bootDelay: 30m}
+settings: {registrationTimeout: 5m}",
+        "30s",
+        "- {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}",
+        &[deployment("web", 1, "cpu: 500m, memory: 512Mi", "")],
+        "- {at: 1h, scale: {name: web, replicas: 1}}",
+    );
+    let outcome = Simulation::read(&folder.write("scenario.yaml", &text)).unwrap().run().unwrap();
+    // After 5, 10, 16, 23, 32, 45 and 66 minutes, and so on: there are 24 times 5 minutes.
+    assert!((6..=9).contains(&outcome.nodes.launched), "{:?}", outcome.nodes);
+}
+
 /// The regression: of several replacements the only instance that was left was launched and ended again each few minutes, for one node
 /// after another.
 #[test]

@@ -71,12 +71,20 @@ impl Core {
         if is_asked { self.spend() } else { Spend::new() }
     }
 
-    /// Why one more node of this price may not be launched now; `None` where it may.
-    pub(super) fn over_ceiling(&mut self, pool: &str, price: Money, spend: &Spend, now: Timestamp) -> Option<String> {
+    /// Why one more node of this price may not be launched now, beside others of these NodePools that are about to be; `None` where it
+    /// may.
+    pub(super) fn over_ceiling(
+        &mut self,
+        (pool, price): (&str, Money),
+        spend: &Spend,
+        others: &[String],
+        now: Timestamp,
+    ) -> Option<String> {
         while self.launches.front().is_some_and(|(time, _)| elapsed(*time, now) >= HOUR) {
             self.launches.pop_front();
         }
-        let of_pool = self.launches.iter().filter(|(_, known)| known == pool).count();
+        let pools = || self.launches.iter().map(|(_, known)| known).chain(others);
+        let (of_pool, in_all) = (pools().filter(|known| *known == pool).count(), pools().count());
         let spent_in_all: Money = spend.values().copied().sum();
         let spent_of_pool = spend.get(pool).copied().unwrap_or(Money::ZERO);
         let ceilings = &self.options.ceilings;
@@ -90,7 +98,7 @@ impl Core {
             Some(format!("the nodes{of} would cost ${with:.4} an hour, and ${most:.4} is the ceiling"))
         };
         over(&ceilings.of_each_pool, of_pool, spent_of_pool, "")
-            .or_else(|| over(&ceilings.in_all, self.launches.len(), spent_in_all, " of all NodePools"))
+            .or_else(|| over(&ceilings.in_all, in_all, spent_in_all, " of all NodePools"))
     }
 
     /// Tells on a NodePool that a ceiling keeps it from launching.

@@ -70,7 +70,7 @@ impl Core {
         };
         let todo = claim::step(&facts);
         for notice in todo.notices {
-            self.note_failed_registration(&claim, notice.reason);
+            self.note_failed_registration(&claim, notice.reason, now);
             self.tell(notice, now);
         }
         for eviction in todo.evictions {

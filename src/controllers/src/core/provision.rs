@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::{NodeClaim, NodeClaimSpec, NodePool, PlannedFor, PlannedOffering, ResourceRequirements, labels};
@@ -45,7 +46,7 @@ pub(super) struct Planned {
     /// The NodeClaim that it waits for.
     pub(super) claim: String,
     pub(super) n_launches: u32,
-    /// When the last was launched, together with others.
+    /// When the last was launched, together with others, or ended without having become a node: the next one waits from then.
     pub(super) last: Timestamp,
 }
 
@@ -156,13 +157,26 @@ impl Core {
         true
     }
 
-    /// Creates the NodeClaim of a planned node, and says its name; else why that must wait.
-    pub(super) fn create_claim(
+    /// Why these may not all be launched now. One after the other is beside those before it.
+    pub(super) fn may_launch_all(&mut self, launches: &[Launch], now: Timestamp) -> Result<(), String> {
+        let (mut spend, mut others) = (self.spend_for_ceilings(), Vec::new());
+        for launch in launches {
+            self.may_launch(launch, &spend, &others, now)?;
+            let pool = launch.node_pool.key.name.to_string();
+            *spend.entry(pool.clone()).or_insert(Money::ZERO) += launch.offering.price;
+            others.push(pool);
+        }
+        Ok(())
+    }
+
+    /// The NodePool of a planned node, where it may be launched now beside others of these NodePools; else why that must wait.
+    fn may_launch(
         &mut self,
         launch: &Launch,
-        spend: &mut Spend,
+        spend: &Spend,
+        others: &[String],
         now: Timestamp,
-    ) -> Result<String, String> {
+    ) -> Result<Arc<NodePool>, String> {
         let pool_name = launch.node_pool.key.name.to_string();
         let Some(pool) = self.view.pools.get(&pool_name).cloned() else {
             return Err(format!("NodePool {pool_name} is gone"));
@@ -187,11 +201,23 @@ impl Core {
             self.counts.add(Counter::LaunchesPutOff, &[("nodepool", &*pool_name), ("reason", "NodesNotReady")]);
             return Err(why);
         }
-        if let Some(why) = self.over_ceiling(&pool_name, launch.offering.price, spend, now) {
+        if let Some(why) = self.over_ceiling((&pool_name, launch.offering.price), spend, others, now) {
             self.tell_ceiling(&pool, &why, now);
             self.counts.add(Counter::LaunchesPutOff, &[("nodepool", &*pool_name), ("reason", "LaunchCeiling")]);
             return Err(why);
         }
+        Ok(pool)
+    }
+
+    /// Creates the NodeClaim of a planned node, and says its name; else why that must wait.
+    pub(super) fn create_claim(
+        &mut self,
+        launch: &Launch,
+        spend: &mut Spend,
+        now: Timestamp,
+    ) -> Result<String, String> {
+        let pool = self.may_launch(launch, spend, &[], now)?;
+        let pool_name = launch.node_pool.key.name.to_string();
         let claim = self.node_claim(&pool, launch, now);
         let name = claim.metadata.name.clone().unwrap_or_default();
         let body = serde_json::to_value(&claim).map_err(|error| error.to_string())?;

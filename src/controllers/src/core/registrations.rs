@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use berth_api::NodeClaim;
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::{Core, Job};
@@ -60,7 +61,7 @@ impl Core {
     }
 
     /// A NodeClaim goes without having become a node.
-    pub(super) fn note_failed_registration(&mut self, claim: &NodeClaim, reason: &str) {
+    pub(super) fn note_failed_registration(&mut self, claim: &NodeClaim, reason: &str, now: Timestamp) {
         if !matches!(reason, "RegistrationTimeout" | "LaunchTimeout") {
             return;
         }
@@ -69,6 +70,10 @@ impl Core {
         let memory = self.memories.entry(uid).or_default();
         if !std::mem::replace(&mut memory.has_failed, true) {
             self.note_outcome(claim, false);
+            let name = claim.metadata.name.as_deref();
+            for planned in self.planned.values_mut().filter(|planned| name == Some(&*planned.claim)) {
+                planned.last = now;
+            }
         }
     }
 

@@ -173,6 +173,10 @@ impl Core {
             let why = format!("too few {of_type} were left lately: none is launched for a disruption before {until}");
             return self.put_back(id, &why, &Fault::Scarce(offering, scarce_until), now);
         }
+        // What is launched of a part of them would go again.
+        if let Err(why) = self.may_launch_all(&renewed.launches, now) {
+            return self.roll_back(id, &format!("no replacement can be launched: {why}"), now);
+        }
         let mut spend = self.spend_for_ceilings();
         for launch in &renewed.launches {
             match self.create_claim(launch, &mut spend, now) {
