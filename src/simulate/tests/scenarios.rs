@@ -2,32 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // Helpers are not test functions to clippy.
 
-use std::path::{Path, PathBuf};
+mod common;
+
+use std::path::Path;
 
 use berth_simulate::{Outcome, Provenance, Report, Simulation, Variation, run_all, variants};
 
-/// A folder of this process for a test; it goes with the value.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(test: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("berth-simulate-{}-{test}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    fn write(&self, name: &str, text: &str) -> PathBuf {
-        let path = self.0.join(name);
-        std::fs::write(&path, text).unwrap();
-        path
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        drop(std::fs::remove_dir_all(&self.0));
-    }
-}
+use common::{Folder, of_one_pool};
 
 /// Two types in one zone, and two slots of the larger one.
 const CATALOGUE: &str = "
@@ -93,37 +74,6 @@ fn deployment(name: &str, replicas: u32, requests: &str, spec: &str) -> String {
     )
 }
 
-/// A scenario with these settings, one NodePool whose nodes are consolidated after so long, Deployments and events.
-fn of_one_pool(
-    settings: &str,
-    consolidate_after: &str,
-    requirements: &str,
-    deployments: &[String],
-    events: &str,
-) -> String {
-    format!(
-        "apiVersion: berth.sh/v1alpha1
-kind: Scenario
-instanceTypes: catalogue.yaml
-{settings}
-objects:
-- apiVersion: karpenter.sh/v1
-  kind: NodePool
-  metadata: {{name: p0}}
-  spec:
-    disruption: {{consolidateAfter: {consolidate_after}, budgets: [{{nodes: 100%}}]}}
-    template:
-      spec:
-        nodeClassRef: {{group: berth.sh, kind: FakeNodeClass, name: default}}
-        requirements:
-        {requirements}
-{}events:
-{events}
-",
-        deployments.concat()
-    )
-}
-
 fn read(folder: &Folder, text: &str) -> Simulation {
     folder.write("catalogue.yaml", CATALOGUE);
     Simulation::read(&folder.write("scenario.yaml", text)).unwrap()
@@ -131,6 +81,13 @@ fn read(folder: &Folder, text: &str) -> Simulation {
 
 fn run(folder: &Folder, text: &str) -> Outcome {
     read(folder, text).run().unwrap()
+}
+
+/// Runs a scenario beside the catalogue that the folder has: so many pods run at its end, and none waits.
+fn run_to_end(folder: &Folder, text: &str, running: u32) -> Outcome {
+    let outcome = Simulation::read(&folder.write("scenario.yaml", text)).unwrap().run().unwrap();
+    assert_eq!(outcome.samples.last().map(|known| (known.running, known.pending)), Some((running, 0)));
+    outcome
 }
 
 fn json(outcome: Outcome) -> String {
@@ -1306,8 +1263,7 @@ seed: 121",
         &deployments,
         "- {at: 30m, scale: {name: w0, replicas: 7}}",
     );
-    let outcome = Simulation::read(&folder.write("scenario.yaml", &text)).unwrap().run().unwrap();
-    assert_eq!(outcome.samples.last().map(|known| (known.running, known.pending)), Some((12, 0)));
+    let outcome = run_to_end(&folder, &text, 12);
     assert!(outcome.nodes.launched <= 8, "{:?}", outcome.nodes);
 }
 
@@ -1329,9 +1285,8 @@ seed: 6",
 - {at: 8m, stock: {instanceType: of-4}}
 - {at: 10m, scale: {name: web, replicas: 10}}",
     );
-    let outcome = Simulation::read(&folder.write("scenario.yaml", &text)).unwrap().run().unwrap();
+    let outcome = run_to_end(&folder, &text, 10);
     let end = outcome.samples.last().unwrap();
-    assert_eq!((end.running, end.pending), (10, 0));
     assert!(end.list_dollars_an_hour <= 0.5, "two of of-4 do: {end:?}");
     assert!(outcome.nodes.launched <= 5, "{:?}", outcome.nodes);
 }
@@ -1353,8 +1308,7 @@ settings: {maxCost: [3.7, 50]}",
 - {at: 10m, scale: {name: web, replicas: 40}}
 - {at: 12m, stock: {instanceType: of-2}}",
     );
-    let outcome = Simulation::read(&folder.write("scenario.yaml", &text)).unwrap().run().unwrap();
-    assert_eq!(outcome.samples.last().map(|known| (known.running, known.pending)), Some((40, 0)));
+    let outcome = run_to_end(&folder, &text, 40);
     assert!(outcome.nodes.launched <= 5, "{:?}", outcome.nodes);
 }
 
@@ -1395,7 +1349,6 @@ seed: 6",
 - {at: 8m, stock: {instanceType: of-2, left: 1}}
 - {at: 10m, scale: {name: web, replicas: 20}}",
     );
-    let outcome = Simulation::read(&folder.write("scenario.yaml", &text)).unwrap().run().unwrap();
-    assert_eq!(outcome.samples.last().map(|known| (known.running, known.pending)), Some((20, 0)));
+    let outcome = run_to_end(&folder, &text, 20);
     assert!((3..=12).contains(&outcome.nodes.launched), "{:?}", outcome.nodes);
 }

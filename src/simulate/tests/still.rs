@@ -2,12 +2,15 @@
 
 #![allow(clippy::unwrap_used)] // Helpers are not test functions to clippy.
 
+mod common;
+
 use std::fmt::Write as _;
-use std::path::PathBuf;
 
 use berth_simulate::{Client, CloudEvent, FakeCloud, Onlooker, Simulation};
 use jiff::Timestamp;
 use proptest::prelude::*;
+
+use common::{Folder, of_one_pool};
 
 /// The last change, the end of what is done for it, and the end of the simulation, in minutes.
 const CHANGE: u32 = 40;
@@ -144,25 +147,12 @@ fn scenario(workloads: &[Workload], consolidate_after: &str, seed: u16) -> Strin
         let minute = CHANGE - u32::try_from(at).unwrap() * 7;
         writeln!(events, "- {{at: {minute}m, scale: {{name: w{at}, replicas: {}}}}}", workload.replicas.1).unwrap();
     }
-    format!(
-        "apiVersion: berth.sh/v1alpha1
-kind: Scenario
-duration: {END}m
-seed: {seed}
-instanceTypes: catalogue.yaml
-cloud: {{bootDelay: 30s, bootJitter: 30s}}
-objects:
-- apiVersion: karpenter.sh/v1
-  kind: NodePool
-  metadata: {{name: p0}}
-  spec:
-    disruption: {{consolidateAfter: {consolidate_after}, budgets: [{{nodes: 100%}}]}}
-    template:
-      spec:
-        nodeClassRef: {{group: berth.sh, kind: FakeNodeClass, name: default}}
-        requirements: [{{key: karpenter.sh/capacity-type, operator: In, values: [reserved, on-demand]}}]
-{objects}events:
-{events}"
+    of_one_pool(
+        &format!("duration: {END}m\nseed: {seed}\ncloud: {{bootDelay: 30s, bootJitter: 30s}}"),
+        consolidate_after,
+        "- {key: karpenter.sh/capacity-type, operator: In, values: [reserved, on-demand]}",
+        &[objects],
+        &events,
     )
 }
 
@@ -189,14 +179,6 @@ impl Onlooker for Late {
     fn end(&mut self) {}
 }
 
-/// In a folder of its own, by what is random in it.
-fn folder(seed: u16, workloads: &[Workload]) -> PathBuf {
-    let name = format!("berth-simulate-{}-still-{seed}-{}", std::process::id(), workloads.len());
-    let folder = std::env::temp_dir().join(name);
-    std::fs::create_dir_all(&folder).unwrap();
-    folder
-}
-
 /// How many clusters there are; each takes a second or more.
 fn cases() -> u32 {
     std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(8)
@@ -212,14 +194,11 @@ proptest! {
         consolidate_after in prop_oneof![Just("0s"), Just("30s"), Just("2m")],
         seed in any::<u16>(),
     ) {
-        let folder = folder(seed, &workloads);
-        std::fs::write(folder.join("catalogue.yaml"), CATALOGUE).unwrap();
+        let folder = Folder::new("still");
+        folder.write("catalogue.yaml", CATALOGUE);
         let text = scenario(&workloads, consolidate_after, seed);
-        let file = folder.join("scenario.yaml");
-        std::fs::write(&file, &text).unwrap();
         let mut late = Late(None, Vec::new());
-        let outcome = Simulation::read(&file).unwrap().run_watched(&mut late);
-        std::fs::remove_dir_all(&folder).unwrap();
+        let outcome = Simulation::read(&folder.write("scenario.yaml", &text)).unwrap().run_watched(&mut late);
         let outcome = outcome.unwrap();
         prop_assert!(late.1.is_empty(), "{:?}\n{:?}\n{text}", late.1, outcome.nodes);
     }

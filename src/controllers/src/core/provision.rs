@@ -157,9 +157,14 @@ impl Core {
         true
     }
 
-    /// Why these may not all be launched now. One after the other is beside those before it.
-    pub(super) fn may_launch_all(&mut self, launches: &[Launch], now: Timestamp) -> Result<(), String> {
-        let (mut spend, mut others) = (self.spend_for_ceilings(), Vec::new());
+    /// Whether all of these may be launched now, each beside those before it; else why that must wait.
+    pub(super) fn may_launch_all(
+        &mut self,
+        launches: &[Launch],
+        mut spend: Spend,
+        now: Timestamp,
+    ) -> Result<(), String> {
+        let mut others = Vec::new();
         for launch in launches {
             self.may_launch(launch, &spend, &others, now)?;
             let pool = launch.node_pool.key.name.to_string();

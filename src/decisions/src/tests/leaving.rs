@@ -24,6 +24,13 @@ fn labelled(name: &str, more: Value) -> Object {
     mk_pod(name, "1", pod)
 }
 
+/// A NodeClaim whose node comes up.
+fn mk_claim(name: &str, cpu: &str) -> Object {
+    Object::from(typed::<berth_api::NodeClaim>(json!({
+        "metadata": {"name": name, "uid": name, "labels": {"karpenter.sh/nodepool": "pool"}},
+        "spec": {"requirements": []}, "status": {"allocatable": {"cpu": cpu, "memory": "8Gi", "pods": "10"}}})))
+}
+
 fn away_from(app: &str) -> Value {
     json!({"spec": {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
         {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": app}}}]}}}})
@@ -599,9 +606,7 @@ fn pods_that_are_alike_each_come_where_they_are_expected() {
 #[test]
 fn who_is_expected_on_several_nodes_comes_to_the_one_that_comes_up() {
     for (up, coming, is_up_later) in [("a", "b", false), ("b", "a", false), ("a", "b", true), ("b", "a", true)] {
-        let claim = Object::from(typed::<berth_api::NodeClaim>(json!({
-            "metadata": {"name": coming, "uid": coming, "labels": {"karpenter.sh/nodepool": "pool"}},
-            "spec": {"requirements": []}, "status": {"allocatable": {"cpu": "2", "memory": "8Gi", "pods": "10"}}})));
+        let claim = mk_claim(coming, "2");
         let other = mk_pod("other", "1", json!({"spec": {"nodeName": up}}));
         let node = mk_node(up, "2", &json!({}));
         let mut objects = vec![mk_open_pool(), claim, mk_pod("p", "1500m", json!({})), other];
@@ -647,9 +652,7 @@ fn where_it_is_asked_what_would_become_of_others_nobody_counts_on_a_node_that_ke
 /// The regression: pods for which nodes were launched that they prefer all came to the first of these that was up.
 #[test]
 fn pods_with_preferences_wait_for_their_nodes_while_others_of_the_batch_come_up() {
-    let claim = Object::from(typed::<berth_api::NodeClaim>(json!({
-        "metadata": {"name": "coming", "uid": "coming", "labels": {"karpenter.sh/nodepool": "pool"}},
-        "spec": {"requirements": []}, "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}}})));
+    let claim = mk_claim("coming", "4");
     let at = |node: &str, pod: &str| (node.into(), Arc::new(BTreeSet::from([format!("default/{pod}").into()])));
     let spread = |when: &str| {
         json!({"metadata": {"labels": {"app": "web"}}, "spec": {"topologySpreadConstraints": [{"maxSkew": 1,
@@ -682,9 +685,7 @@ fn pods_with_preferences_wait_for_their_nodes_while_others_of_the_batch_come_up(
 /// The regression: a new pod was to be bound under the name of an alike one that waited for its own node, which then stood empty.
 #[test]
 fn a_new_pod_is_not_bound_in_the_name_of_one_that_waits() {
-    let claim = Object::from(typed::<berth_api::NodeClaim>(json!({
-        "metadata": {"name": "coming", "uid": "coming", "labels": {"karpenter.sh/nodepool": "pool"}},
-        "spec": {"requirements": []}, "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}}})));
+    let claim = mk_claim("coming", "4");
     let spread = json!({"metadata": {"labels": {"app": "web"}, "ownerReferences": [
             {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "web", "controller": true}]},
         "spec": {"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "kubernetes.io/hostname",
@@ -703,9 +704,7 @@ fn a_new_pod_is_not_bound_in_the_name_of_one_that_waits() {
 /// The regression: a pod that had waited for its own node made others give way on one that was up, and its own came for nothing.
 #[test]
 fn nobody_gives_way_for_a_pod_with_preferences_whose_node_comes_up() {
-    let claim = Object::from(typed::<berth_api::NodeClaim>(json!({
-        "metadata": {"name": "coming", "uid": "coming", "labels": {"karpenter.sh/nodepool": "pool"}},
-        "spec": {"requirements": []}, "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}}})));
+    let claim = mk_claim("coming", "4");
     let soft = json!({"spec": {"priority": 1000, "affinity": {"nodeAffinity": {
         "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": {
             "matchExpressions": [{"key": "disk", "operator": "Exists"}]}}]}}}});

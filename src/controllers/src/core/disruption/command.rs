@@ -7,16 +7,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::NodeClaim;
-use berth_cloudprovider::OfferingKey;
 use berth_decisions::{DecideError, Launch};
 use berth_disruption::{Cause, Method, Places, Reason, Renewed};
 use berth_state::ObjectRef;
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::{BACKOFF, Command, Going, Phase, PutBack, tell};
+use super::put_back::{BACKOFF, Fault};
+use super::{Command, Going, Phase, tell};
 use crate::claim::{conditions, cordon, on};
-use crate::clock::{after, back_off, elapsed};
+use crate::clock::{after, elapsed};
 use crate::core::{Core, Job};
 use crate::kind::Kind;
 use crate::notice::Notice;
@@ -173,11 +173,11 @@ impl Core {
             let why = format!("too few {of_type} were left lately: none is launched for a disruption before {until}");
             return self.put_back(id, &why, &Fault::Scarce(offering, scarce_until), now);
         }
+        let mut spend = self.spend_for_ceilings();
         // What is launched of a part of them would go again.
-        if let Err(why) = self.may_launch_all(&renewed.launches, now) {
+        if let Err(why) = self.may_launch_all(&renewed.launches, spend.clone(), now) {
             return self.roll_back(id, &format!("no replacement can be launched: {why}"), now);
         }
-        let mut spend = self.spend_for_ceilings();
         for launch in &renewed.launches {
             match self.create_claim(launch, &mut spend, now) {
                 Ok(name) => {
@@ -404,39 +404,6 @@ impl Core {
         for pool in pools {
             self.tell(Notice::about(Kind::NodePool, &pool.metadata, "Disrupting", text), now);
         }
-    }
-}
-
-/// Why a command was rolled back.
-#[derive(Debug)]
-enum Fault {
-    /// Something about its nodes: that may last, and they are left alone for longer each time.
-    Lasting,
-    /// Others were under way just then.
-    Passing,
-    /// No instance was left of what it launched. It is not offered now: something else may do.
-    RanOut,
-    /// It wants an offering that ran out lately, and that is not tried again before then.
-    Scarce(OfferingKey, Timestamp),
-}
-
-// === impl Fault ===
-
-impl Fault {
-    /// For how long a node is left alone whose commands have failed so often before.
-    fn put_back(&self, before: u32, why: &str, exhausted_for: Duration, now: Timestamp) -> PutBack {
-        let (times, wait) = match self {
-            Fault::Lasting => (before.saturating_add(1), back_off(BACKOFF, before)),
-            Fault::Passing => (before, back_off(BACKOFF, before.saturating_sub(1))),
-            // Before what ran out is offered again.
-            Fault::RanOut => (before, BACKOFF.0.min(exhausted_for / 2)),
-            Fault::Scarce(_, until) => (before, elapsed(now, *until).min(BACKOFF.1)),
-        };
-        let scarce = match self {
-            Fault::Scarce(offering, _) => Some(offering.clone()),
-            Fault::Lasting | Fault::Passing | Fault::RanOut => None,
-        };
-        PutBack { times, until: after(now, wait), scarce, why: why.to_owned() }
     }
 }
 

@@ -11,6 +11,8 @@ mod inherited;
 mod limits;
 mod look;
 mod measure;
+mod options;
+mod put_back;
 mod rest;
 mod scarce;
 mod taint;
@@ -25,11 +27,11 @@ pub(super) use limits::MayStay;
 pub(crate) use look::{Found, Look};
 pub(crate) use measure::LooksFor;
 pub(super) use measure::{REASONS, disrupted};
+use put_back::PutBack;
 use rest::{Looked, Rest};
 use scarce::Scarce;
 
 use berth_cloudprovider::OfferingKey;
-use berth_decisions::{ExpectedNodes, WaitedFor};
 use berth_disruption::{Disruption, Method, Why};
 use berth_model::Money;
 use berth_state::{ObjectRef, State};
@@ -57,12 +59,6 @@ const MOST_PUT_OFF: Duration = Duration::from_secs(60);
 const STORM_NODES: usize = 3;
 /// And lasts no longer after the last node that was lost in it: what is not ready by then does not come back by itself.
 const LONGEST_STORM: Duration = Duration::from_secs(15 * 60);
-/// What a part of the nodes may cost: what-ifs times the nodes and pods that each looks at.
-const PART: usize = 400_000;
-/// The fewest and the most what-ifs of one part.
-const WHAT_IFS: (usize, usize) = (24, 400);
-/// The first and the longest time for which nodes are left alone whose command came to nothing.
-const BACKOFF: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(30 * 60));
 
 /// What is under way, and what was asked.
 #[derive(Debug, Default)]
@@ -144,16 +140,6 @@ enum Phase {
     Leaving,
 }
 
-/// A node whose command came to nothing.
-#[derive(Debug, Clone)]
-struct PutBack {
-    times: u32,
-    until: Timestamp,
-    /// The offering that it waits for: once an instance of it is launched it is tried again.
-    scarce: Option<OfferingKey>,
-    why: String,
-}
-
 // === impl Command ===
 
 impl Command {
@@ -196,8 +182,7 @@ impl Disrupting {
         let command = self.of_claim(claim).and_then(|id| self.commands.get(&id));
         if command.is_none_or(|command| command.replacements.len() == 1) {
             self.scarce.found(offering);
-            let wait_for_it = self.put_back.values_mut().filter(|known| known.scarce.as_ref() == Some(offering));
-            wait_for_it.for_each(|known| known.until = known.until.min(now));
+            self.put_back.values_mut().for_each(|known| known.was_launched(offering, now));
         }
     }
 
@@ -441,108 +426,6 @@ impl Core {
         }
         let since = *self.disrupting.put_off.get_or_insert(now);
         elapsed(since, now) < MOST_PUT_OFF
-    }
-
-    /// How nodes are looked at now, and which are not.
-    pub(super) fn disruption_options(&mut self, now: Timestamp) -> berth_disruption::Options {
-        let options = self.options_for_all(now);
-        let kept = self.kept_nodes(&options.decisions.expected, now);
-        let nodes = &self.view.nodes;
-        let counts = |known: &PutBack| after(known.until, BACKOFF.1) > now;
-        self.disrupting.put_back.retain(|node, known| nodes.get(node).is_some() && counts(known));
-        self.disrupting.told.retain(|node, _| nodes.get(node).is_some());
-        berth_disruption::Options { kept, ..options }
-    }
-
-    /// The same for who asks about these nodes alone.
-    fn options_for(&mut self, nodes: &[ObjectRef], now: Timestamp) -> berth_disruption::Options {
-        let options = self.options_for_all(now);
-        let replacements = self.disrupting.replacements();
-        let name = |node: &ObjectRef| node.key.name.to_string();
-        let known = nodes.iter().filter_map(|node| Some((name(node), self.view.nodes.get(&name(node))?)));
-        let kept = known.filter_map(|(name, node)| {
-            let why = self.why_kept((&name, node), &replacements, &options.decisions.expected, now)?;
-            Some((name, why))
-        });
-        let kept = kept.collect();
-        berth_disruption::Options { kept, ..options }
-    }
-
-    /// How nodes are looked at now, where none is kept from it.
-    fn options_for_all(&mut self, now: Timestamp) -> berth_disruption::Options {
-        let size = self.view.nodes.len().saturating_add(self.view.pods.len());
-        let what_ifs = PART.checked_div(size).unwrap_or(WHAT_IFS.1).clamp(WHAT_IFS.0, WHAT_IFS.1);
-        berth_disruption::Options {
-            decisions: berth_decisions::Options {
-                solve: self.options.solve.clone(),
-                launches: true,
-                // Who else binds pods is expected to find the same places.
-                scheduler_names: None,
-                expected: self.expected_pods(now),
-                waited_for: WaitedFor::new(),
-                drawers: self.expected_drawers(now),
-                come_first: self.first_pods(),
-                spares_others: true,
-            },
-            methods: self.options.consolidation,
-            eviction_price: self.options.eviction_price,
-            bound: false,
-            spot_to_spot: self.options.convert.spot_to_spot_consolidation,
-            reserved_capacity: self.options.convert.reserved_capacity,
-            static_capacity: self.options.convert.static_capacity,
-            most_what_ifs: what_ifs,
-            only_now: true,
-            only_empty: false,
-            kept: BTreeMap::new(),
-            undecided: BTreeSet::new(),
-            together: BTreeSet::new(),
-            has_passed_budgets: false,
-            asked: BTreeSet::new(),
-        }
-    }
-
-    /// Nodes that are not looked at, by name, and why.
-    fn kept_nodes(&self, expected: &ExpectedNodes, now: Timestamp) -> BTreeMap<String, String> {
-        let replacements = self.disrupting.replacements();
-        let nodes = self.view.nodes.iter();
-        let kept = nodes.filter_map(|(name, node)| {
-            let why = self.why_kept((name, node), &replacements, expected, now)?;
-            Some((name.clone(), why))
-        });
-        kept.collect()
-    }
-
-    /// Why a node is not looked at.
-    fn why_kept(
-        &self,
-        (name, node): (&String, &Node),
-        replacements: &BTreeSet<&String>,
-        expected: &ExpectedNodes,
-        now: Timestamp,
-    ) -> Option<String> {
-        let claim = self.view.claims_of_node(node).next();
-        let claim_name = claim.and_then(|claim| claim.metadata.name.as_ref());
-        if claim.is_some_and(|claim| !self.serves(claim)) {
-            Some("its NodeClaim is not this cloud's".to_owned())
-        } else if !is_ready(node) {
-            Some("node is not ready".to_owned())
-        } else if claim_name.is_some_and(|claim| replacements.contains(claim)) {
-            Some("pods of nodes that it replaces are about to come".to_owned())
-        } else if claim_name.is_some_and(|claim| self.disrupting.inherited.has(claim))
-            && !self.view.has_moving_pods(name)
-        {
-            Some("it was launched for pods of other nodes, which are looked at first".to_owned())
-        } else if self.is_expected(name) || expected.contains_key(name.as_str()) {
-            Some("node is nominated for a pending pod".to_owned())
-        } else if let Some(why) = self.anothers_room(name) {
-            Some(why)
-        } else {
-            let put_back = self.disrupting.put_back.get(name).filter(|known| known.until > now)?;
-            // What could not be moved has gone meanwhile where the node is empty.
-            let has_pods = self.view.pods_on(name).any(|pod| !pod.is_of_daemon_set && !pod.is_static);
-            let why = &put_back.why;
-            has_pods.then(|| format!("its disruption came to nothing and is tried again later: {why}"))
-        }
     }
 
     /// Whether most nodes stopped being ready at once: then the fault is elsewhere, and nothing is removed or launched for a
