@@ -258,6 +258,8 @@ fn prices_of_node_overlays(#[case] field: &str, #[case] text: &str, #[case] is_g
 #[case("Reservation", json!({ "preAllocationPolicy": { "mode": "Other" } }), false)]
 #[case("FakeNodeClass", json!({ "zones": ["a", "b"], "registrationDelay": "30s" }), true)]
 #[case("FakeNodeClass", json!({ "zones": ["a", "a"] }), false)]
+#[case("FakeNodeClass", json!({ "unreachableZones": ["a", "b"] }), true)]
+#[case("FakeNodeClass", json!({ "unreachableZones": ["a", "a"] }), false)]
 #[case("FakeNodeClass", json!({ "zones": [""] }), false)]
 #[case("FakeNodeClass", json!({ "registrationDelay": "-30s" }), false)]
 #[case("FakeNodeClass", json!({ "instanceTypes": { "namespace": "a", "name": "b" } }), true)]

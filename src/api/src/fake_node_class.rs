@@ -25,6 +25,9 @@ pub struct FakeNodeClassSpec {
     /// The zones that nodes may be launched in; all zones of the catalogue where there are none. At most 100.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub zones: Vec<String>,
+    /// Zones where machines boot and never register as nodes, as in a subnet without a route. At most 100.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unreachable_zones: Vec<String>,
     /// How long a launched instance takes to register as a node; unset is at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub registration_delay: Option<GoDuration>,

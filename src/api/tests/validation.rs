@@ -300,14 +300,20 @@ fn fake_node_classes_name_each_zone_once() {
     let class: FakeNodeClass = serde_json::from_value(json!({
         "metadata": { "name": "default" },
         "spec": {
-            "zones": ["zone-a", "zone-a"], "registrationDelay": "1.5s", "instanceTypes": { "namespace": "", "name": "c" },
+            "zones": ["zone-a", "zone-a"], "unreachableZones": ["zone-a", "b c"], "registrationDelay": "1.5s", "instanceTypes": { "namespace": "", "name": "c" },
             "image": "a b",
         },
     }))
     .unwrap();
     assert_eq!(
         paths(&class.validate()),
-        ["spec.instanceTypes.namespace", "spec.zones[1]", "spec.registrationDelay", "spec.image"]
+        [
+            "spec.instanceTypes.namespace",
+            "spec.zones[1]",
+            "spec.unreachableZones[1]",
+            "spec.registrationDelay",
+            "spec.image"
+        ]
     );
 }
 

@@ -192,6 +192,7 @@ impl Bridge {
         let spec = &object.spec;
         let mut class = NodeClass {
             zones: spec.zones.clone(),
+            unreachable_zones: spec.unreachable_zones.clone(),
             registration_delay: spec.registration_delay.as_ref().and_then(GoDuration::to_std).unwrap_or_default(),
             image: spec.image.clone().unwrap_or_default(),
             ..NodeClass::default()

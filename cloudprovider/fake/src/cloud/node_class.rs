@@ -19,6 +19,8 @@ pub struct NodeClass {
     pub catalogue: Option<Arc<Catalogue>>,
     /// The zones that it may use; all where there are none.
     pub zones: Vec<String>,
+    /// Zones where its machines never join.
+    pub unreachable_zones: Vec<String>,
     /// How long a machine that runs takes to join as a node.
     pub registration_delay: Duration,
     /// The image that its machines run; a machine with another one has drifted.

@@ -196,10 +196,12 @@ impl World {
         let Some(record) = self.machines.get(id).filter(|record| record.truth.state == InstanceState::Pending) else {
             return;
         };
-        let join_delay = self.node_class(&record.request.node_class.name).map(|class| class.registration_delay);
+        let class = self.node_class(&record.request.node_class.name).unwrap_or_default();
+        let is_reachable =
+            record.truth.offering.zone.as_ref().is_none_or(|zone| !class.unreachable_zones.contains(zone));
         self.change(id, now, |instance| instance.state = InstanceState::Running);
-        if !self.dice.chance(self.config.faults.never_joins) {
-            self.at(later(now, join_delay.unwrap_or_default()), Timer::Join(id.clone()));
+        if !self.dice.chance(self.config.faults.never_joins) && is_reachable {
+            self.at(later(now, class.registration_delay), Timer::Join(id.clone()));
         }
     }
 

@@ -195,6 +195,8 @@ pub(super) fn fake_node_class() -> Vec<Rule> {
         rule("spec.instanceTypes.key", json!({ "minLength": 1, "default": "instance-types.yaml" })),
         rule("spec.zones", json!({ "maxItems": 100, "x-kubernetes-list-type": "set" })),
         rule("spec.zones[]", label_value.clone()),
+        rule("spec.unreachableZones", json!({ "maxItems": 100, "x-kubernetes-list-type": "set" })),
+        rule("spec.unreachableZones[]", label_value.clone()),
         rule("spec.registrationDelay", json!({ "pattern": DURATION })),
         rule("spec.image", label_value),
     ];

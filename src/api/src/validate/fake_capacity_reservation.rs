@@ -30,7 +30,7 @@ impl FakeCapacityReservation {
                 }
             }
         }
-        check_zones(&spec.zones, &mut errors);
+        check_zones("spec.zones", &spec.zones, &mut errors);
         for (field, count) in [("count", spec.count), ("usedByOthers", spec.used_by_others)] {
             if !(0..=MOST_INSTANCES).contains(&count) {
                 errors.invalid(format!("spec.{field}"), format!("is {count}, expected 0 to {MOST_INSTANCES}"));

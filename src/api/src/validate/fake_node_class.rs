@@ -19,7 +19,8 @@ impl FakeNodeClass {
                 errors.required(format!("spec.instanceTypes.{field}"), format!("{field} may not be empty"));
             }
         }
-        check_zones(&spec.zones, &mut errors);
+        check_zones("spec.zones", &spec.zones, &mut errors);
+        check_zones("spec.unreachableZones", &spec.unreachable_zones, &mut errors);
         if let Some(delay) = spec.registration_delay.as_ref().filter(|delay| !is_whole_duration(delay.as_str())) {
             let message =
                 format!("is {}, expected whole hours, minutes and seconds such as 30s", shown(delay.as_str()));
@@ -33,12 +34,12 @@ impl FakeNodeClass {
 }
 
 /// Checks a list of zones, each once.
-pub(super) fn check_zones(zones: &[String], errors: &mut Errors) {
-    if errors.too_many("spec.zones", zones.len(), MOST_ZONES) {
+pub(super) fn check_zones(field: &str, zones: &[String], errors: &mut Errors) {
+    if errors.too_many(field, zones.len(), MOST_ZONES) {
         return;
     }
     for (index, zone) in zones.iter().enumerate() {
-        let path = format!("spec.zones[{index}]");
+        let path = format!("{field}[{index}]");
         check_label_value(&path, zone, errors);
         if zones[..index].contains(zone) {
             errors.add(Cause::Duplicate, path, format!("zone {} is listed twice", shown(zone)));

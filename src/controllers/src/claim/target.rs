@@ -20,6 +20,8 @@ pub(crate) struct Offers {
     pub(crate) exhausted: BTreeMap<OfferingKey, Timestamp>,
     /// Reservations that had no slot left, and until when they are left alone.
     pub(crate) full: BTreeMap<String, Timestamp>,
+    /// Zones where machines did not join, and until when they are left alone.
+    pub(crate) left_alone: BTreeMap<String, Timestamp>,
     /// When the cloud said it.
     pub(crate) at: Timestamp,
 }
@@ -32,6 +34,11 @@ impl Offers {
     pub(crate) fn ends_as(&self, types: &InstanceTypes) -> bool {
         let ends = |known: &CapacityReservation| (known.id.clone(), known.kind, known.end);
         self.types.reservations.iter().map(ends).eq(types.reservations.iter().map(ends))
+    }
+
+    /// Whether all these zones are left alone, and there are some.
+    pub(crate) fn leaves_alone(&self, zones: &[String]) -> bool {
+        !zones.is_empty() && zones.iter().all(|zone| self.left_alone.contains_key(zone))
     }
 
     /// Whether the node class has a reservation.
@@ -74,7 +81,7 @@ pub(crate) fn choose(claim: &NodeClaim, offers: &Offers, overlaid: &BTreeSet<&st
     };
     let mut planned_price = None;
     let mut paid: Vec<(Money, OfferingKey)> = Vec::new();
-    let mut slots: Vec<(Money, OfferingKey, &str)> = Vec::new();
+    let mut slots: Vec<(bool, Money, OfferingKey, &str)> = Vec::new();
     let (of_types, of_offerings): (Vec<_>, Vec<_>) =
         requirements.iter().partition(|requirement| is_of_types(&requirement.key));
     for of_type in offers.types.catalogue.types() {
@@ -97,6 +104,8 @@ pub(crate) fn choose(claim: &NodeClaim, offers: &Offers, overlaid: &BTreeSet<&st
                 zone: offering.zone().map(str::to_owned),
                 capacity_type,
             };
+            // What was planned before stays as planned.
+            let is_left_alone = key.zone.as_ref().is_some_and(|zone| offers.left_alone.contains_key(zone));
             if is_planned(&key) {
                 planned_price = Some(offering.price);
             }
@@ -104,17 +113,18 @@ pub(crate) fn choose(claim: &NodeClaim, offers: &Offers, overlaid: &BTreeSet<&st
                 (CapacityType::Reserved, Some(id)) => {
                     // Whether a slot is free the cloud says: its count may be older than what was just freed.
                     if !offers.full.contains_key(id) {
-                        slots.push((of_type.list_price(offering), key, id));
+                        slots.push((is_left_alone, of_type.list_price(offering), key, id));
                     }
                 }
                 (CapacityType::Reserved, None) => {}
                 _ if offering.launchable().is_none() || offers.exhausted.contains_key(&key) => {}
+                _ if is_left_alone && !is_planned(&key) => {}
                 _ => paid.push((offering.price, key)),
             }
         }
     }
     slots.sort();
-    if let Some((_, key, id)) = slots.into_iter().next() {
+    if let Some((_, _, key, id)) = slots.into_iter().next() {
         return Ok(LaunchTarget::Reserved {
             reservation: id.to_owned(),
             instance_type: key.instance_type,
@@ -225,7 +235,13 @@ mod tests {
         ]);
         let catalogue = berth_catalogue::read(types.to_string().as_bytes(), "types").unwrap();
         let types = InstanceTypes { catalogue: Arc::new(catalogue), reservations: Vec::new() };
-        Offers { types, exhausted: BTreeMap::new(), full: BTreeMap::new(), at: Timestamp::UNIX_EPOCH }
+        Offers {
+            types,
+            exhausted: BTreeMap::new(),
+            full: BTreeMap::new(),
+            left_alone: BTreeMap::new(),
+            at: Timestamp::UNIX_EPOCH,
+        }
     }
 
     fn claim(requirements: &Value, cpu: &str) -> NodeClaim {

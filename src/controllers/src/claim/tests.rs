@@ -72,6 +72,7 @@ impl Scene {
                 types,
                 exhausted: BTreeMap::new(),
                 full: BTreeMap::new(),
+                left_alone: BTreeMap::new(),
                 at: Timestamp::UNIX_EPOCH,
             }),
             memory: Memory::default(),

@@ -180,7 +180,9 @@ mod tests {
         let cloud = FakeCloud::new(CloudConfig::default(), Catalogue::default());
         let mut core = Core::new(Options::default(), Arc::new(cloud));
         let types = InstanceTypes { catalogue: Arc::new(Catalogue::default()), reservations: vec![shown] };
-        let offers = Offers { types, exhausted: BTreeMap::new(), full: BTreeMap::new(), at: now() };
+        let nothing = || (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let (exhausted, full, left_alone) = nothing();
+        let offers = Offers { types, exhausted, full, left_alone, at: now() };
         core.offers.insert("class".to_owned(), offers);
         core
     }

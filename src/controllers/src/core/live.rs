@@ -99,7 +99,7 @@ impl Core {
         }
         let (before, after) = (before.to_vec(), after.to_vec());
         if is_known {
-            self.note_registration(claim, &before, &after);
+            self.note_registration(claim, &before, &after, now);
             self.count_progress(claim, &before, &after);
         }
         let (before, after) = (&*before, &*after);

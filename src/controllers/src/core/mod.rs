@@ -45,6 +45,7 @@ mod told;
 mod unusable;
 mod volumes;
 mod writes;
+mod zones;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -92,6 +93,7 @@ use rejected::Avoided;
 use schedule::ExpectedNodes;
 use slot_time::SlotTime;
 use told::Told;
+use zones::Zones;
 
 /// What a NodePool has is counted so long after a change of its NodeClaims: each count looks at all of them.
 const COUNTED_EVERY: Duration = Duration::from_millis(200);
@@ -201,6 +203,7 @@ pub(crate) struct Core {
     pre_binding: PreBinding,
     /// What became of NodeClaims.
     registrations: Registrations,
+    zones: Zones,
     slot_time: SlotTime,
     n_named: u64,
     /// Launches of the last hour.
@@ -300,6 +303,7 @@ impl Core {
             kept_volumes: BTreeMap::new(),
             pre_binding: PreBinding::default(),
             registrations: Registrations::default(),
+            zones: Zones::default(),
             slot_time: SlotTime::default(),
             n_named: 0,
             launches: Launches::new(),

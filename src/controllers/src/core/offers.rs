@@ -72,9 +72,13 @@ impl Core {
             self.class_status.entry(class).or_insert(status);
             return self.queue.fail(job, Duration::from_secs(1), now);
         }
+        let changed = class.clone();
         self.class_status.insert(class, status);
         self.queue.put_off(job, after(now, wait));
         if !is_known {
+            // What kept its machines from joining may be mended.
+            self.zones.forget(&changed);
+            self.leave_zones_alone(&changed, now);
             let pools: Vec<String> = self.view.pools.iter().map(|(name, _)| name.clone()).collect();
             for pool in pools {
                 self.queue.add(Job::Pool(pool));
@@ -99,7 +103,8 @@ impl Core {
                 let exhausted = exhausted.collect();
                 let ends_as_before = self.offers.get(class).is_some_and(|known| known.ends_as(&types));
                 let full = self.being_reclaimed(now);
-                self.offers.insert(class.to_owned(), Offers { types, exhausted, full, at: now });
+                let left_alone = self.zones.left_alone(class, now);
+                self.offers.insert(class.to_owned(), Offers { types, exhausted, full, left_alone, at: now });
                 self.forget_ends();
                 self.look_for_lost_slots(class);
                 self.tell_offers(now);
@@ -207,6 +212,7 @@ impl Core {
             self.node_classes.remove(class);
             self.offers.remove(class);
             self.class_status.remove(class);
+            self.zones.forget(class);
             self.asked_classes.remove(class);
             self.queue.forget(&Job::Offers(class.clone()));
             self.queue.forget(&Job::ClassStatus(class.clone()));

@@ -1,14 +1,17 @@
 //! Whether what a NodePool launches becomes nodes: the condition `NodeRegistrationHealthy`, by the last NodeClaims of it that
 //! registered or did not.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use berth_api::NodeClaim;
+use berth_api::{NodeClaim, labels};
+use berth_decisions::Launch;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use super::{Core, Job};
+use super::{Core, Job, class_key};
 use crate::claim::conditions;
+use crate::kind::Kind;
+use crate::notice::Notice;
 use crate::view::pool_of;
 
 /// How many NodeClaims of a NodePool are looked back at, as in Karpenter.
@@ -53,10 +56,16 @@ pub(super) const fn are_too_many(n_failed: usize) -> bool {
 
 impl Core {
     /// A NodeClaim got further, from these conditions to those.
-    pub(super) fn note_registration(&mut self, claim: &NodeClaim, before: &[Condition], now: &[Condition]) {
+    pub(super) fn note_registration(
+        &mut self,
+        claim: &NodeClaim,
+        before: &[Condition],
+        after: &[Condition],
+        now: Timestamp,
+    ) {
         let has_registered = |all: &[Condition]| conditions::is_true(all, conditions::REGISTERED);
-        if self.is_started && has_registered(now) && !has_registered(before) {
-            self.note_outcome(claim, true);
+        if self.is_started && has_registered(after) && !has_registered(before) {
+            self.note_outcome(claim, true, now);
         }
     }
 
@@ -69,7 +78,7 @@ impl Core {
         let uid = claim.metadata.uid.clone().unwrap_or_default();
         let memory = self.memories.entry(uid).or_default();
         if !std::mem::replace(&mut memory.has_failed, true) {
-            self.note_outcome(claim, false);
+            self.note_outcome(claim, false, now);
             let name = claim.metadata.name.as_deref();
             for planned in self.planned.values_mut().filter(|planned| name == Some(&*planned.claim)) {
                 planned.last = now;
@@ -77,11 +86,59 @@ impl Core {
         }
     }
 
-    fn note_outcome(&mut self, claim: &NodeClaim, has_registered: bool) {
+    fn note_outcome(&mut self, claim: &NodeClaim, has_registered: bool, now: Timestamp) {
+        self.note_zone(claim, has_registered, now);
         let Some(name) = pool_of(&claim.metadata) else { return };
         let Some(pool) = self.view.pools.get(name) else { return };
         self.registrations.note(name, pool.metadata.generation, has_registered);
         self.queue.add(Job::Pool(name.to_owned()));
+    }
+
+    /// Where machines do not join in a zone, others are tried for a while.
+    fn note_zone(&mut self, claim: &NodeClaim, has_registered: bool, now: Timestamp) {
+        let zone = claim.metadata.labels.as_ref().and_then(|all| all.get(labels::ZONE));
+        let class = claim.spec.node_class_ref.as_ref().map(class_key);
+        // One that is launched no more has no offers.
+        let (Some(zone), Some(class)) = (zone, class) else { return };
+        let Some(offers) = self.offers.get(&class) else { return };
+        let offerings = offers.types.catalogue.types().iter().flat_map(|of_type| &of_type.offerings);
+        let all: BTreeSet<&str> = offerings.filter_map(berth_catalogue::OfferingEntry::zone).collect();
+        if has_registered {
+            self.zones.joined(&class, zone);
+        } else if let Some((n, until)) = self.zones.did_not_join(&class, zone, &all, now) {
+            let message =
+                format!("{n} machines in a row did not join in zone {zone}: none is launched there until {until}");
+            tracing::warn!(class, "{message}");
+            let pool = pool_of(&claim.metadata).and_then(|pool| self.view.pools.get(pool)).cloned();
+            if let Some(pool) = pool {
+                self.tell(Notice::about(Kind::NodePool, &pool.metadata, "ZoneLeftAlone", message), now);
+            }
+        }
+        self.leave_zones_alone(&class, now);
+    }
+
+    /// A zone of these launches in which machines did not join lately, and until when nothing is launched there for a disruption.
+    pub(super) fn zone_without_joins<'l>(
+        &self,
+        launches: &'l [Launch],
+        now: Timestamp,
+    ) -> Option<(&'l str, Timestamp)> {
+        launches.iter().find_map(|launch| {
+            let pool = self.view.pools.get(&*launch.node_pool.key.name)?;
+            let class = class_key(pool.spec.template.spec.node_class_ref.as_ref()?);
+            let zone = launch.offering.zone.as_deref()?;
+            Some((zone, self.zones.not_for_commands_until(&class, zone, now)?))
+        })
+    }
+
+    /// Which zones a node class leaves alone has changed, perhaps.
+    pub(super) fn leave_zones_alone(&mut self, class: &str, now: Timestamp) {
+        let left_alone = self.zones.left_alone(class, now);
+        let Some(offers) = self.offers.get_mut(class) else { return };
+        if offers.left_alone != left_alone {
+            offers.left_alone = left_alone;
+            self.tell_offers(now);
+        }
     }
 }
 

@@ -128,7 +128,9 @@ impl Core {
             self.told_offers = Some(told);
             self.wake(&Touched { room: true, ..Touched::default() }, now);
         }
-        let ends = self.offers.values().flat_map(|offers| offers.exhausted.values().chain(offers.full.values()));
+        let all = self.offers.values();
+        let ends = all
+            .flat_map(|offers| offers.exhausted.values().chain(offers.full.values()).chain(offers.left_alone.values()));
         let blocks = self.offers.values().flat_map(|offers| &offers.types.reservations).filter_map(vacated_at);
         if let Some(ends) = ends.copied().chain(blocks.filter(|time| *time > now)).min() {
             self.queue.add_at(Job::Restock, ends);
@@ -140,6 +142,7 @@ impl Core {
         for offers in self.offers.values_mut() {
             offers.exhausted.retain(|_, until| *until > now);
             offers.full.retain(|_, until| *until > now);
+            offers.left_alone.retain(|_, until| *until > now);
         }
         self.tell_offers(now);
     }
@@ -160,11 +163,10 @@ impl Core {
             return Arc::new(Catalogue::default());
         };
         let catalogue = &offers.types.catalogue;
-        let exhausted: BTreeSet<&OfferingKey> = offers.exhausted.keys().collect();
-        if exhausted.is_empty() {
+        if offers.exhausted.is_empty() && offers.left_alone.is_empty() {
             return Arc::clone(catalogue);
         }
-        Arc::new(without(catalogue, &exhausted))
+        Arc::new(without(catalogue, offers))
     }
 }
 
@@ -175,7 +177,8 @@ fn counts(offers: &BTreeMap<String, Offers>, ended: &BTreeSet<ProviderId>, now: 
         for known in &offers.types.reservations {
             // Nobody moves into a capacity block that is being vacated.
             let is_over = vacated_at(known).is_some_and(|time| time <= now);
-            let counted = || (offers.at, count(known, is_over || offers.full.contains_key(&known.id), ended));
+            let serves_nobody = is_over || offers.full.contains_key(&known.id) || offers.leaves_alone(&known.zones);
+            let counted = || (offers.at, count(known, serves_nobody, ended));
             let entry = newest.entry(&known.id).or_insert_with(counted);
             if entry.0 < offers.at {
                 *entry = counted();
@@ -185,15 +188,19 @@ fn counts(offers: &BTreeMap<String, Offers>, ended: &BTreeSet<ProviderId>, now: 
     newest.into_values().map(|(_, count)| count).collect()
 }
 
-/// A catalogue in which some offerings have no instance left.
-fn without(catalogue: &Catalogue, exhausted: &BTreeSet<&OfferingKey>) -> Catalogue {
-    let is_exhausted = |entry: &InstanceTypeEntry, offering: &OfferingEntry| {
+/// A catalogue in which some offerings have no instance left. How many slots are free is told by itself.
+fn without(catalogue: &Catalogue, offers: &Offers) -> Catalogue {
+    let is_gone = |entry: &InstanceTypeEntry, offering: &OfferingEntry| {
+        let zone = offering.zone().map(str::to_owned);
+        if offering.reservation_id().is_none() && zone.as_ref().is_some_and(|zone| offers.left_alone.contains_key(zone))
+        {
+            return true;
+        }
         offering.capacity_type().is_some_and(|capacity_type| {
-            let (instance_type, zone) = (entry.name.clone(), offering.zone().map(str::to_owned));
-            exhausted.contains(&OfferingKey { instance_type, zone, capacity_type })
+            offers.exhausted.contains_key(&OfferingKey { instance_type: entry.name.clone(), zone, capacity_type })
         })
     };
-    catalogue.clone().without(is_exhausted)
+    catalogue.clone().without(is_gone)
 }
 
 /// The free slots of a reservation, and whom the count has seen. Instances that have ended use none, whether the count is

@@ -173,6 +173,14 @@ impl Core {
             let why = format!("too few {of_type} were left lately: none is launched for a disruption before {until}");
             return self.put_back(id, &why, &Fault::Scarce(offering, scarce_until), now);
         }
+        let unreached = self.zone_without_joins(&renewed.launches, now).filter(|_| !command.method.is_drift());
+        if let Some((zone, until)) = unreached {
+            let why = format!(
+                "machines did not join in zone {zone} lately: none is launched there for a disruption before {}",
+                conditions::whole_seconds(until)
+            );
+            return self.put_back(id, &why, &Fault::NotBefore(until), now);
+        }
         let mut spend = self.spend_for_ceilings();
         // What is launched of a part of them would go again.
         if let Err(why) = self.may_launch_all(&renewed.launches, spend.clone(), now) {

@@ -30,6 +30,8 @@ pub(super) enum Fault {
     Passing,
     /// No instance was left of what it launched. It is not offered now: something else may do.
     RanOut,
+    /// It wants what is not launched for disruptions before then.
+    NotBefore(Timestamp),
     /// It wants an offering that ran out lately, and that is not tried again before then.
     Scarce(OfferingKey, Timestamp),
 }
@@ -60,6 +62,7 @@ impl Fault {
             Fault::Passing => (before, back_off(BACKOFF, before.saturating_sub(1)), None),
             // Before what ran out is offered again.
             Fault::RanOut => (before, BACKOFF.0.min(exhausted_for / 2), None),
+            Fault::NotBefore(until) => (before, elapsed(now, *until).min(BACKOFF.1), None),
             Fault::Scarce(offering, until) => (before, elapsed(now, *until).min(BACKOFF.1), Some(offering.clone())),
         };
         PutBack { times, until: after(now, wait), scarce, why: why.to_owned() }
