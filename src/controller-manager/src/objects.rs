@@ -241,6 +241,8 @@ pub(crate) struct PodStatus {
     /// Its condition `Ready`.
     pub(crate) ready: Option<Ready>,
     pub(crate) pod_ip: Option<Box<str>>,
+    /// How often its containers were restarted, all together.
+    pub(crate) restarts: i32,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
@@ -268,6 +270,14 @@ struct WrittenStatus {
     conditions: Vec<WrittenCondition>,
     #[serde(rename = "podIP")]
     pod_ip: Option<Box<str>>,
+    container_statuses: Vec<WrittenContainer>,
+    init_container_statuses: Vec<WrittenContainer>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct WrittenContainer {
+    restart_count: i32,
 }
 
 #[derive(Default, Deserialize)]
@@ -283,7 +293,9 @@ impl From<WrittenStatus> for PodStatus {
     fn from(status: WrittenStatus) -> Self {
         let ready = status.conditions.into_iter().find(|condition| &*condition.type_ == "Ready");
         let ready = ready.map(|one| Ready { is_true: &*one.status == "True", since: one.last_transition_time });
-        Self { phase: status.phase.unwrap_or_default(), ready, pod_ip: status.pod_ip }
+        let containers = status.container_statuses.iter().chain(&status.init_container_statuses);
+        let restarts = containers.fold(0_i32, |all, own| all.saturating_add(own.restart_count));
+        Self { phase: status.phase.unwrap_or_default(), ready, pod_ip: status.pod_ip, restarts }
     }
 }
 

@@ -30,6 +30,8 @@ pub(crate) struct Write {
     deletes: Option<Box<str>>,
     /// Whether a refusal to create because of the name is what was expected.
     may_exist: bool,
+    /// What is sent before it: where that fails, it is not sent.
+    first: Option<Box<Write>>,
     /// What is told of it as an Event.
     tells: Option<Box<Telling>>,
 }
@@ -133,7 +135,18 @@ impl Write {
     ) -> Self {
         let content_type = "application/json";
         let (resource, key) = (resource.clone(), key.clone());
-        Self { method, path, content_type, body, resource, key, deletes: None, may_exist: false, tells: None }
+        Self {
+            method,
+            path,
+            content_type,
+            body,
+            resource,
+            key,
+            deletes: None,
+            may_exist: false,
+            first: None,
+            tells: None,
+        }
     }
 
     fn at(resource: &Resource, key: &NamespacedName, subresource: &str) -> String {
@@ -229,8 +242,16 @@ impl Write {
         Self { tells: Some(Box::new(telling)), ..self }
     }
 
+    /// Sends another one before it, and it only where that does not fail.
+    pub(crate) fn after(self, first: Write) -> Self {
+        Self { first: Some(Box::new(first)), ..self }
+    }
+
     /// Sends the request.
-    pub(crate) async fn send(self, client: &Client) -> Result<Written, Failure> {
+    pub(crate) async fn send(mut self, client: &Client) -> Result<Written, Failure> {
+        if let Some(first) = self.first.take() {
+            Box::pin(first.send(client)).await?;
+        }
         let name = self.resource.plural.to_string();
         let body =
             self.body.map_err(|reason| Failure::Body { resource: name.clone(), key: self.key.clone(), reason })?;

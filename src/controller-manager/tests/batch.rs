@@ -274,3 +274,59 @@ async fn pods_of_a_deleted_job_are_not_held_by_its_finalizer() {
     let left = world.pods().await;
     assert!(left[0]["metadata"]["finalizers"].is_null(), "{}", left[0]);
 }
+
+async fn set_job(world: &World, more: &Value) -> Value {
+    world.patch("jobs/default/j", &json!({"spec": more})).await;
+    world.settle().await;
+    world.reap().await;
+    world.settle().await;
+    world.get("jobs/default/j").await.unwrap()
+}
+
+/// The regression: pods that a Job itself took back counted as failures, and it failed.
+#[tokio::test(start_paused = true)]
+async fn pods_that_a_job_takes_back_are_no_failures() {
+    let world = World::new();
+    world.node("n1", &json!({})).await;
+    job(&world, &json!({"completions": 20, "parallelism": 8, "backoffLimit": 2})).await;
+    world.run_all("n1").await;
+    for (taken_back, given) in
+        [(json!({"suspend": true}), json!({"suspend": false})), (json!({"parallelism": 0}), json!({"parallelism": 8}))]
+    {
+        let job = set_job(&world, &taken_back).await;
+        assert_eq!((&job["status"]["failed"], world.pods().await.len()), (&Value::Null, 0), "{taken_back}: {job}");
+        let job = set_job(&world, &given).await;
+        assert_eq!((&job["status"]["active"], world.pods().await.len()), (&json!(8), 8), "at once: {job}");
+        world.run_all("n1").await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn indexes_that_a_job_does_without_are_no_failures() {
+    let world = World::new();
+    world.node("n1", &json!({})).await;
+    job(&world, &json!({"completions": 4, "parallelism": 4, "completionMode": "Indexed", "backoffLimit": 0})).await;
+    world.run_all("n1").await;
+    let job = set_job(&world, &json!({"completions": 2, "parallelism": 2})).await;
+    assert_eq!((&job["status"]["failed"], &job["status"]["active"]), (&Value::Null, &json!(2)), "{job}");
+}
+
+/// The regression: a Job whose containers are restarted in place never failed.
+#[tokio::test(start_paused = true)]
+async fn restarts_in_place_count_as_far_as_pods_may_fail() {
+    for (limit, counts) in [(0, [0, 1]), (1, [0, 1]), (3, [2, 3])] {
+        let world = World::new();
+        world.node("n1", &json!({})).await;
+        let template = json!({"spec": {"restartPolicy": "OnFailure", "containers": [{"name": "c", "image": "i"}]}});
+        job(&world, &json!({"backoffLimit": limit, "template": template})).await;
+        world.run_all("n1").await;
+        let pod = format!("pods/default/{}", name(&world.pods().await[0]));
+        for (count, has_failed) in counts.into_iter().zip([false, true]) {
+            let container = json!({"name": "c", "image": "i", "imageID": "", "ready": true, "restartCount": count});
+            world.patch_status(&pod, &json!({"status": {"containerStatuses": [container]}})).await;
+            world.settle().await;
+            let job = world.get("jobs/default/j").await.unwrap();
+            assert_eq!(common::is_true(&job, "FailureTarget"), has_failed, "{count} of {limit}: {job}");
+        }
+    }
+}

@@ -48,8 +48,8 @@ fn unreachable(at: &str, zones: &str) -> String {
     format!("- {{at: {at}, apply: {{objects: [{}]}}}}\n", class(zones))
 }
 
-fn run(test: &str, hours: u32, deployments: &[String], events: &[String]) -> Outcome {
-    let folder = Folder::new(test);
+fn run(folder: &str, hours: u32, deployments: &[String], events: &[String]) -> Outcome {
+    let folder = Folder::new(folder);
     folder.write("catalogue.yaml", &catalogue());
     let text = of_one_pool(
         &format!("duration: {hours}h\nseed: 4"),

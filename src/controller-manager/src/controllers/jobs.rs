@@ -104,7 +104,7 @@ fn run(core: &mut Core, key: &NamespacedName, job: &Job, spec: &JobSpec, pods: &
         Some(("Complete", "CompletionsReached", "Reached expected number of succeeded pods"))
     } else if is_late {
         Some(("Failed", "DeadlineExceeded", "Job was active longer than specified deadline"))
-    } else if failed > backoff_limit {
+    } else if failed > backoff_limit || restarts_too_often(spec, pods, backoff_limit) {
         Some(("Failed", "BackoffLimitExceeded", "Job has reached the specified backoff limit"))
     } else {
         None
@@ -114,10 +114,13 @@ fn run(core: &mut Core, key: &NamespacedName, job: &Job, spec: &JobSpec, pods: &
         let delete = Write::delete(&PODS, &pod.view().key(), &pod.metadata.uid);
         delete.telling(Telling::deleted_pod(about.clone()))
     };
+    // That the Job does without it is no failure of the pod: it is not counted.
+    let take_back = |pod: &Arc<Pod>| if is_tracked(pod) { delete(pod).after(release(pod)) } else { delete(pod) };
     let mut writes = Vec::new();
-    if verdict.is_some() || is_suspended {
-        writes.extend(active.iter().map(|pod| delete(pod)));
-        active.clear();
+    if verdict.is_some() {
+        writes.extend(active.drain(..).map(delete));
+    } else if is_suspended {
+        writes.extend(active.drain(..).map(take_back));
     } else {
         let parallelism = size(spec.parallelism.unwrap_or(1));
         let left = completions.map_or(parallelism, |wanted| wanted.saturating_sub(succeeded));
@@ -129,12 +132,12 @@ fn run(core: &mut Core, key: &NamespacedName, job: &Job, spec: &JobSpec, pods: &
             let mut taken = std::collections::BTreeSet::new();
             let is_wanted = |pod: &&Arc<Pod>| index(pod).is_some_and(|own| wanted.contains(&own) && taken.insert(own));
             let (kept, beyond): (Vec<&Arc<Pod>>, Vec<&Arc<Pod>>) = active.into_iter().partition(is_wanted);
-            writes.extend(beyond.into_iter().map(delete));
+            writes.extend(beyond.into_iter().map(take_back));
             active = kept;
         }
         active.sort_by_cached_key(|pod| (pod.standing().rank(0, None), pod.metadata.name.clone()));
         let surplus = active.len().saturating_sub(wanted);
-        writes.extend(active.drain(..surplus).map(delete));
+        writes.extend(active.drain(..surplus).map(take_back));
         let waits = pods.iter().filter(|pod| pod.is_terminating() && !pod.has_ended());
         let replaces_only_failed = spec.pod_replacement_policy.as_deref() == Some("Failed");
         let waits = if replaces_only_failed { waits.count() } else { 0 };
@@ -180,6 +183,16 @@ fn run(core: &mut Core, key: &NamespacedName, job: &Job, spec: &JobSpec, pods: &
     // A pod is released once it is written down.
     then.extend(tally.counted.iter().map(|pod| release(pod)));
     if writes.is_empty() && then.is_empty() { Effect::Done } else { Effect::Burst(writes, then) }
+}
+
+/// Whether containers that are restarted in place were, in all pods together, as often as pods may fail.
+fn restarts_too_often(spec: &JobSpec, pods: &[Arc<Pod>], limit: usize) -> bool {
+    let policy = spec.template.spec.as_ref().and_then(|template| template.restart_policy.as_deref());
+    if policy != Some("OnFailure") {
+        return false;
+    }
+    let restarts: usize = pods.iter().filter(|pod| !pod.has_ended()).map(|pod| size(pod.status.restarts)).sum();
+    restarts >= limit.max(1)
 }
 
 /// Whether a Job is active for longer than it may be. It is looked at again when it will have been.
