@@ -28,9 +28,9 @@ pub(crate) struct Eviction {
 pub(crate) enum Manner {
     /// By an eviction, which disruption budgets may refuse.
     Evict,
-    /// By a deletion, as the termination grace period of its node ends: with so many seconds.
+    /// By a deletion with so many seconds, as the termination grace period of its node ends or its machine is gone.
     Delete {
-        /// At least one.
+        /// At least one while its machine may run.
         grace: i64,
     },
 }

@@ -55,6 +55,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) nodes: Vec<&'a Arc<Node>>,
     /// The pods on these nodes.
     pub(crate) pods: Vec<&'a Arc<PodRecord>>,
+    /// Where its node is gone: pods that are bound to it yet, and that their controllers make anew.
+    pub(crate) left_behind: Vec<Arc<PodRecord>>,
     /// The volumes that are attached to these nodes.
     pub(crate) attachments: Vec<&'a Arc<VolumeAttachment>>,
     /// The PersistentVolumes of PersistentVolumeClaims.

@@ -1,6 +1,7 @@
 //! Termination: taint, drain, wait for volumes, delete the instance, take the finalizers off. In this order, and
 //! whatever was done before is found again by a process that remembers nothing.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::{NodeClaim, labels};
@@ -10,7 +11,7 @@ use k8s_openapi::api::core::v1::{Node, Taint};
 use serde_json::json;
 
 use super::conditions::{self, Status};
-use super::drain::{Drain, drain, is_waited_for};
+use super::drain::{Drain, Eviction, Manner, drain, is_waited_for};
 use super::initialize::is_ready;
 use super::launch::token_text;
 use super::memory::{InstanceEnd, Launch, Memory};
@@ -18,7 +19,7 @@ use super::{Facts, Question, Todo, has_finalizer, on, without_finalizer};
 use crate::clock::after;
 use crate::kind::Kind;
 use crate::notice::Notice;
-use crate::view::PodName;
+use crate::view::{PodName, PodRecord};
 use crate::write::{Op, Write};
 
 /// Load balancers leave a node with this label alone.
@@ -30,6 +31,8 @@ const POLL: Duration = Duration::from_secs(2);
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 /// How long the node of a machine that is gone stays for its volumes to be detached.
 const DETACHED_WITHIN: Duration = Duration::from_secs(60);
+/// How long a NodeClaim stays for pods of its machine that is gone.
+const LEFT_BEHIND_FOR: Duration = Duration::from_secs(60);
 /// How often the cloud is asked about the instance of a node that is not ready.
 const ASK_ABOUT_LOST: Duration = Duration::from_secs(10);
 
@@ -264,10 +267,29 @@ fn shows_at(claim: &NodeClaim, memory: &Memory, lag: Duration) -> Timestamp {
     launched.map_or(Timestamp::MIN, |launched| launched.saturating_add(lag).unwrap_or(Timestamp::MAX))
 }
 
+/// Pods that were not waited for, as those that tolerate the taint, are bound to a node that is gone. They are deleted: their
+/// controllers would make others only once the garbage collector of pods has found them, the better part of a minute later.
+fn left_behind(facts: &Facts<'_>) -> Option<Todo> {
+    let InstanceEnd::Gone(since) = facts.memory.end else { return None };
+    let until = after(since, LEFT_BEHIND_FOR);
+    let left = facts.left_behind.iter().filter(|pod| !pod.was_given(0));
+    let tell = |pod: &Arc<PodRecord>| Eviction {
+        pod: pod.name.clone(),
+        uid: pod.uid.clone(),
+        manner: Manner::Delete { grace: 0 },
+    };
+    let evictions: Vec<Eviction> = left.map(tell).collect();
+    let waits = until > facts.now && !evictions.is_empty();
+    waits.then(|| Todo { next: super::Next::Wait(after(facts.now, POLL).min(until)), evictions, ..Todo::default() })
+}
+
 /// The finalizers come off: the node's first, as its NodeClaim is what leads to it.
 fn finish(facts: &Facts<'_>) -> Todo {
     if let Some(node) = facts.nodes.iter().find(|node| has_finalizer(&node.metadata)) {
         return Todo::write(without_finalizer(Kind::Node, &node.metadata));
+    }
+    if let Some(todo) = left_behind(facts) {
+        return todo;
     }
     Todo::write(without_finalizer(Kind::NodeClaim, &facts.claim.metadata))
 }

@@ -158,6 +158,7 @@ impl Scene {
             claim: &claim,
             nodes: nodes.iter().collect(),
             pods: pods.iter().collect(),
+            left_behind: if nodes.is_empty() { pods.clone() } else { Vec::new() },
             attachments: attachments.iter().collect(),
             volumes: &volumes,
             pool: self.pool.as_ref(),

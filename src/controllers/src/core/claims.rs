@@ -14,10 +14,19 @@ use crate::claim::repair::{Health, fault};
 use crate::claim::{self, Facts, Launch, Memory, Next, TOKEN_ANNOTATION, Verdict};
 use crate::clock::after;
 
-use crate::view::pool_of;
+use crate::view::{PodRecord, pool_of};
 use crate::write::{Op, Write};
 
 impl Core {
+    /// Pods that are bound to the node of a NodeClaim though it is gone, and that their controllers make anew.
+    fn left_behind(&self, claim: &NodeClaim) -> Vec<Arc<PodRecord>> {
+        let node = claim.status.as_ref().and_then(|status| status.node_name.as_deref()).unwrap_or_default();
+        let is_gone =
+            claim.metadata.deletion_timestamp.is_some() && !node.is_empty() && self.view.nodes.get(node).is_none();
+        let pods = is_gone.then(|| self.view.pods_on(node)).into_iter().flatten();
+        pods.filter(|pod| pod.has_to_move() && !self.owner_of(&pod.name).is_empty()).cloned().collect()
+    }
+
     pub(super) fn step_claim(&mut self, name: &str, now: Timestamp) {
         let job = Job::Claim(name.to_owned());
         let Some(claim) = self.view.claims.get(name).cloned() else {
@@ -38,6 +47,7 @@ impl Core {
         let unplaced = self.unplaced(&claim);
         self.look_for_places(&claim, &unplaced, now);
         let nodeless_since = self.nodeless_since(&claim, &uid, now);
+        let left_behind = self.left_behind(&claim);
         let memory = self.memories.entry(uid.clone()).or_default();
         let provider_id = claim.status.as_ref().and_then(|status| status.provider_id.as_deref());
         let nodes = self.view.nodes_of(provider_id).filter_map(|node| self.view.nodes.get(node));
@@ -49,6 +59,7 @@ impl Core {
         let facts = Facts {
             claim: &claim,
             pods: names.iter().flat_map(|node| self.view.pods_on(node)).collect(),
+            left_behind,
             attachments: names.iter().flat_map(|node| self.view.attachments_on(node)).collect(),
             nodes,
             volumes: &self.view.volumes,

@@ -41,7 +41,9 @@ impl Core {
             Manner::Evict => Op::Evict,
             Manner::Delete { grace } => {
                 let ends = crate::clock::after(now, Duration::from_secs(u64::try_from(grace).unwrap_or(1)));
-                if record.was_given(grace) || record.deletion.is_some_and(|deletion| deletion <= ends) {
+                // Where its machine is gone nobody ends it, however long ago it should have.
+                let ends_in_time = grace > 0 && record.deletion.is_some_and(|deletion| deletion <= ends);
+                if record.was_given(grace) || ends_in_time {
                     self.evictions.remove(&pod);
                     return self.queue.forget(&job);
                 }

@@ -169,3 +169,29 @@ fn a_launch_that_succeeds_is_remembered_until_it_is_written() {
     assert_eq!(memory.launched(request, Ok(launched)), Verdict::GoOn);
     assert!(matches!(memory.launch, Launch::Done(_)));
 }
+
+#[test]
+fn pods_whose_machine_is_gone_are_deleted_before_their_claim_ends() {
+    let mut scene = Scene::new().registered().deleted(1).pod(&json!({}));
+    let told = condition("InstanceTerminating", "True");
+    scene = scene.with(
+        &json!({"status": {"conditions": [condition("Launched", "True"), condition("Registered", "True"), told]}}),
+    );
+    scene.now = 20;
+    let id = ProviderId("fake:///i-1".to_owned());
+    scene.memory.deleted(&id, Err(CloudError::NotFound { what: String::new() }), at(20));
+    let todo = scene.todo();
+    assert_eq!((&todo.evictions[0].manner, todo.next), (&Manner::Delete { grace: 0 }, Next::Wait(at(22))));
+    // One that is deleted and held by a finalizer is not waited for, and no other for long.
+    let mut held = scene.pods.remove(0);
+    let deleted = json!({"metadata": {"deletionTimestamp": text(20), "deletionGracePeriodSeconds": 30}});
+    json_patch::merge(&mut held, &deleted);
+    scene.pods.push(held.clone());
+    assert_eq!(scene.todo().evictions.len(), 1, "nobody ends it");
+    scene.now = 81;
+    assert_eq!(scene.write().2["metadata"]["finalizers"], json!([]));
+    scene.now = 20;
+    json_patch::merge(&mut held, &json!({"metadata": {"deletionGracePeriodSeconds": 0}}));
+    scene.pods = vec![held];
+    assert_eq!(scene.write().2["metadata"]["finalizers"], json!([]));
+}

@@ -1,0 +1,61 @@
+//! Loads that stay as they are, whose nodes were replaced and launched again for ever.
+
+#![allow(clippy::unwrap_used)] // Helpers are not test functions to clippy.
+
+mod common;
+
+use berth_simulate::{Outcome, Simulation};
+use common::{Folder, of_one_pool};
+
+/// Two sizes.
+const TYPES: &str = "
+- name: of-2
+  resources: {cpu: '2', memory: 8Gi, pods: '30'}
+  offerings:
+  - {Price: 0.1, Requirements: [{key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}, {key: topology.kubernetes.io/zone, operator: In, values: [a]}]}
+- name: of-4
+  resources: {cpu: '4', memory: 16Gi, pods: '30'}
+  offerings:
+  - {Price: 0.2, Requirements: [{key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}, {key: topology.kubernetes.io/zone, operator: In, values: [a]}]}
+";
+
+fn deployment(name: &str, replicas: u32, cpu: &str, spec: &str) -> String {
+    format!(
+        "- apiVersion: apps/v1
+  kind: Deployment
+  metadata: {{name: {name}}}
+  spec:
+    replicas: {replicas}
+    selector: {{matchLabels: {{app: {name}}}}}
+    template:
+      metadata: {{labels: {{app: {name}}}}}
+      spec:
+        containers: [{{name: app, image: app, resources: {{requests: {{cpu: {cpu}, memory: 1Gi}}}}}}]
+        {spec}
+"
+    )
+}
+
+fn run(folder: &str, objects: &[String], events: &str) -> Outcome {
+    let folder = Folder::new(folder);
+    folder.write("catalogue.yaml", TYPES);
+    let on_demand = "- {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}";
+    let text = of_one_pool("duration: 4h", "30s", on_demand, objects, events);
+    Simulation::read(&folder.write("scenario.yaml", &text)).unwrap().run().unwrap()
+}
+
+/// The regression: pods that tolerate the taint of nodes that go are not waited for, and stayed bound to a node that was gone. Nobody
+/// counted on their place elsewhere meanwhile, which went as well.
+#[test]
+fn pods_that_tolerate_the_taint_of_nodes_that_go_keep_their_places() {
+    let low =
+        "- {apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: low}, value: -10}\n".to_owned();
+    let apart = "tolerations: [{operator: Exists}]
+        affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [
+          {topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: web}}}]}}";
+    let objects = [low, deployment("big", 1, "3500m", "priorityClassName: low"), deployment("web", 1, "'1'", apart)];
+    let events = "- {at: 10m, scale: {name: web, replicas: 2}}\n- {at: 11m, scale: {name: web, replicas: 3}}\n";
+    let outcome = run("tolerant", &objects, events);
+    assert!(outcome.nodes.launched <= 10, "{:?}", outcome.nodes);
+    assert_eq!(outcome.samples.last().map(|known| (known.running, known.pending)), Some((4, 0)));
+}
