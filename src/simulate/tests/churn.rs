@@ -7,7 +7,7 @@ mod common;
 use berth_simulate::{Outcome, Simulation};
 use common::{Folder, of_one_pool};
 
-/// Two sizes.
+/// Three sizes.
 const TYPES: &str = "
 - name: of-2
   resources: {cpu: '2', memory: 8Gi, pods: '30'}
@@ -17,6 +17,10 @@ const TYPES: &str = "
   resources: {cpu: '4', memory: 16Gi, pods: '30'}
   offerings:
   - {Price: 0.2, Requirements: [{key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}, {key: topology.kubernetes.io/zone, operator: In, values: [a]}]}
+- name: of-8
+  resources: {cpu: '8', memory: 32Gi, pods: '30'}
+  offerings:
+  - {Price: 0.28, Requirements: [{key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}, {key: topology.kubernetes.io/zone, operator: In, values: [a]}]}
 ";
 
 fn deployment(name: &str, replicas: u32, cpu: &str, spec: &str) -> String {
@@ -39,8 +43,8 @@ fn deployment(name: &str, replicas: u32, cpu: &str, spec: &str) -> String {
 fn run(folder: &str, objects: &[String], events: &str) -> Outcome {
     let folder = Folder::new(folder);
     folder.write("catalogue.yaml", TYPES);
-    let on_demand = "- {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}";
-    let text = of_one_pool("duration: 4h", "30s", on_demand, objects, events);
+    let all = "- {key: karpenter.sh/capacity-type, operator: In, values: [reserved, on-demand]}";
+    let text = of_one_pool("duration: 4h", "30s", all, objects, events);
     Simulation::read(&folder.write("scenario.yaml", &text)).unwrap().run().unwrap()
 }
 
@@ -58,4 +62,23 @@ fn pods_that_tolerate_the_taint_of_nodes_that_go_keep_their_places() {
     let outcome = run("tolerant", &objects, events);
     assert!(outcome.nodes.launched <= 10, "{:?}", outcome.nodes);
     assert_eq!(outcome.samples.last().map(|known| (known.running, known.pending)), Some((4, 0)));
+}
+
+/// The regression: a node that holds a Reservation beside pods launched what takes its place and ended it again, each time anew. The
+/// Reservation was decided about before the pods, and took the node that was launched for them.
+#[test]
+fn a_reservation_comes_to_the_node_that_was_launched_for_it_when_its_own_makes_way() {
+    let slots = "- {apiVersion: berth.sh/v1alpha1, kind: FakeCapacityReservation, metadata: {name: cr}, spec: {instanceTypes: [of-2, of-4], zones: [a], count: 0}}\n";
+    let room = "- apiVersion: scheduling.koordinator.sh/v1alpha1
+  kind: Reservation
+  metadata: {name: room}
+  spec:
+    ttl: 0s
+    owners: [{labelSelector: {matchLabels: {app: other}}}]
+    template: {spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 1800m, memory: 1Gi}}}]}}
+";
+    let objects = [slots.to_owned(), deployment("web", 1, "2500m", ""), room.to_owned()];
+    let outcome = run("room", &objects, "- {at: 1h, reservation: {id: cr, count: 2}}\n");
+    assert_eq!(outcome.nodes.launched, 3, "{:?}", outcome.nodes);
+    assert_eq!(outcome.samples.last().map(|known| (known.running, known.nodes)), Some((1, [0, 0, 2])));
 }

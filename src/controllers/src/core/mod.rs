@@ -487,6 +487,7 @@ impl Core {
                 }
                 Concerns::Reservation(name) => {
                     self.forget_awaited_reservation(&name);
+                    self.follow_room(&name, now);
                     self.queue.add(Job::Reservation(name));
                 }
             }

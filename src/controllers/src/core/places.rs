@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use berth_api::ReservationStatus;
 use berth_decisions::{Binding, ExpectedNodes};
 use jiff::Timestamp;
 
@@ -232,8 +233,17 @@ fn remove_from<K: Ord>(sets: &mut BTreeMap<K, BTreeSet<u64>>, key: &K, id: u64) 
     }
 }
 
+fn is_over(status: Option<&ReservationStatus>) -> bool {
+    status.is_some_and(|status| status.phase.is_terminal())
+}
+
+/// In place of a pod's controller: no other is alike.
+fn owner_of_room(reservation: &str) -> String {
+    format!("reservation/{reservation}")
+}
+
 impl Core {
-    /// Holds places for pods that are to move by a command: nodes, or NodeClaims that they are to be of.
+    /// Holds places for pods and Reservations that are to move by a command: nodes, or NodeClaims that they are to be of.
     pub(super) fn hold_places<'p>(
         &mut self,
         command: u64,
@@ -241,6 +251,13 @@ impl Core {
     ) {
         for (pod, node) in places {
             let name = PodName { namespace: pod.namespace.to_string(), name: pod.name.to_string() };
+            if pod.kind == berth_state::Kind::Reservation {
+                let uid = self.view.reservations.uid(&name.name).map(str::to_owned);
+                if let Some(uid) = uid {
+                    self.places.hold(command, (&name, &uid), &owner_of_room(&name.name), node);
+                }
+                continue;
+            }
             // Who is on no node yet is planned like any other.
             let known = self.view.pods.get(&name).filter(|known| known.node.is_some() && known.deletion.is_none());
             let Some(uid) = known.map(|known| known.uid.clone()) else { continue };
@@ -284,6 +301,29 @@ impl Core {
         let is_yet_to_move = place.is_some_and(|place| place.held == HeldBy::WhoMoves && place.pod.1 == known.uid);
         if !is_yet_to_move && !self.places.bound.remove(&known.uid) {
             self.comes_to(pod, &known.uid, node);
+        }
+    }
+
+    /// A Reservation changed that may have a place. It moves itself: nobody is made in its stead.
+    pub(super) fn follow_room(&mut self, reservation: &str, now: Timestamp) {
+        let name = PodName { namespace: String::new(), name: reservation.to_owned() };
+        let Some(id) = self.places.of_pod.get(&name).copied() else { return };
+        let known = self.view.reservations.get(reservation);
+        let known =
+            known.filter(|known| known.metadata.deletion_timestamp.is_none() && !is_over(known.status.as_ref()));
+        let held_on = known.and_then(|known| known.status.as_ref()?.node_name.as_deref());
+        let Some(place) = self.places.all.get_mut(&id) else { return };
+        let has_come = || {
+            let node = self.view.nodes.get(held_on?)?;
+            let claim = self.view.claims_of_node(node).next().and_then(|claim| claim.metadata.name.as_deref());
+            Some(held_on == Some(&*place.node) || claim == Some(&*place.node))
+        };
+        let goes_elsewhere = held_on.is_some() && place.held != HeldBy::WhoMoves;
+        if known.is_none() || goes_elsewhere || has_come() == Some(true) {
+            return self.places.remove(id);
+        }
+        if held_on.is_none() && place.held == HeldBy::WhoMoves {
+            place.held = HeldBy::WhoCame(after(now, MOST));
         }
     }
 

@@ -191,7 +191,10 @@ impl Core {
                 Ok(name) => {
                     let message = format!("Launching NodeClaim {name}: {}", reason_of(command.method));
                     self.tell_going(command, "DisruptionLaunching", &message, now);
-                    self.hold_places(id, launch.pods.iter().map(|pod| (&pod.key, name.as_str())));
+                    self.hold_places(
+                        id,
+                        launch.pods.iter().chain(&launch.reservations).map(|own| (&own.key, name.as_str())),
+                    );
                     if let Some(command) = self.disrupting.commands.get_mut(&id) {
                         command.replacements.push(name);
                     }
