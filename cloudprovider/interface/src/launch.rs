@@ -52,6 +52,10 @@ pub struct LaunchRequest {
     /// [`ReservationAdoption::Group`]: crate::ReservationAdoption::Group
     #[serde(default)]
     pub joins_group: bool,
+    /// Whether the instance, bought on demand, uses no slot, now or later: not even of a reservation that is
+    /// [open](crate::ReservationMatching::Open) to it. Its node may not be on reserved capacity.
+    #[serde(default)]
+    pub avoids_reservations: bool,
 }
 
 /// Which NodeClaim.

@@ -193,6 +193,7 @@ fn request() -> LaunchRequest {
         tags: BTreeMap::new(),
         user_data: None,
         joins_group: false,
+        avoids_reservations: false,
     }
 }
 

@@ -184,9 +184,7 @@ impl<'c> Asked<'c> {
         let others = |counts_self: bool| count.saturating_sub(u32::from(counts_self));
         match constraint {
             Constraint::AntiAffinity { counts_self, .. } => others(counts_self) == 0,
-            Constraint::Affinity { counts_self, .. } => {
-                others(counts_self) > 0 || counts.total <= u32::from(counts_self)
-            }
+            Constraint::Affinity { counts_self, .. } => others(counts_self) > 0 || (counts_self && counts.total <= 1),
             Constraint::Spread { max_skew, .. } => {
                 // A node that is launched has none.
                 let least = if is_of_hosts { None } else { counts.by_domain.values().copied().min() };

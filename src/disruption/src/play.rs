@@ -1,7 +1,9 @@
 //! Commands carried out in the state: what is launched is a node, what is removed is gone, and the pods are where the
 //! scheduler puts them. So the next command is considered in the cluster that this one leaves.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use berth_api::{Operator, Reservation, labels};
 use berth_decisions::{Binding, DecideError, Decider, Launch, give_places, quantities};
@@ -14,7 +16,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use crate::candidate::Candidate;
 use crate::command::Places;
 use crate::pods;
-use crate::simulate::Insisting;
+use crate::simulate::{Insisting, by_name};
 
 /// What was assumed, so that it can be taken back.
 #[derive(Debug, Default)]
@@ -178,7 +180,7 @@ pub(crate) fn play(
         played.undo(state);
         return Ok(None);
     }
-    let mut decision = decider.decide(state, options, now)?;
+    let mut decision = decider.decide(state, &expecting(options, launches), now)?;
     give_places(&mut decision, &moved, state);
     for binding in &decision.bindings {
         if moved.contains(&binding.object.key) {
@@ -206,6 +208,23 @@ pub(crate) fn play(
     }
     played.undo(state);
     Ok(None)
+}
+
+/// Whoever nodes are launched for comes to these.
+fn expecting<'o>(
+    options: &'o berth_decisions::Options,
+    launches: &[(String, &Launch)],
+) -> Cow<'o, berth_decisions::Options> {
+    if launches.is_empty() {
+        return Cow::Borrowed(options);
+    }
+    let mut options = options.clone();
+    for (name, launch) in launches {
+        let pods = launch.pods.iter().map(|pod| by_name(&pod.key));
+        let names = pods.chain(launch.reservations.iter().map(|room| Box::from(&*room.key.name)));
+        options.expected.insert(name.as_str().into(), Arc::new(names.collect()));
+    }
+    Cow::Owned(options)
 }
 
 /// The node that a launch becomes.

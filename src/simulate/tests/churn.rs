@@ -82,3 +82,16 @@ fn a_reservation_comes_to_the_node_that_was_launched_for_it_when_its_own_makes_w
     assert_eq!(outcome.nodes.launched, 3, "{:?}", outcome.nodes);
     assert_eq!(outcome.samples.last().map(|known| (known.running, known.nodes)), Some((1, [0, 0, 2])));
 }
+
+/// The regression: an open reservation took in nodes that may not be on reserved capacity. They drifted, and were replaced for ever; pods
+/// that ask for on-demand waited for good.
+#[test]
+fn nodes_that_may_not_be_on_reserved_capacity_are_on_no_open_reservation() {
+    let slots = "- {apiVersion: berth.sh/v1alpha1, kind: FakeCapacityReservation, metadata: {name: cr}, spec: {instanceTypes: [of-4], zones: [a], count: 3, matching: Open}}\n";
+    let on_demand = deployment("web", 2, "'3'", "nodeSelector: {karpenter.sh/capacity-type: on-demand}");
+    let any = deployment("any", 1, "'3'", "");
+    let again = "- {at: 2h, scale: {name: web, replicas: 2}}\n";
+    let outcome = run("open", &[slots.to_owned(), on_demand, any], again);
+    assert_eq!(outcome.nodes.launched, 2, "{:?}", outcome.nodes);
+    assert_eq!(outcome.samples.last().map(|known| (known.running, known.nodes)), Some((3, [1, 0, 1])));
+}

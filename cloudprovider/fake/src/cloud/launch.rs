@@ -52,10 +52,7 @@ impl World {
             return Err(CloudError::invalid("node_class", format!("is not ready: {reason}: {message}")));
         }
         let allotted = match &request.target {
-            LaunchTarget::Paid(offerings) => {
-                let joins_group = request.joins_group && self.config.adoption == ReservationAdoption::Group;
-                self.allot_paid(&class, offerings, joins_group, now)?
-            }
+            LaunchTarget::Paid(offerings) => self.allot_paid(&class, offerings, request, now)?,
             LaunchTarget::Reserved { reservation, instance_type, zone } => {
                 self.allot_slot(&class, reservation, instance_type, zone.as_deref(), now)?
             }
@@ -67,9 +64,10 @@ impl World {
         &self,
         class: &NodeClass,
         offerings: &[OfferingKey],
-        joins_group: bool,
+        request: &LaunchRequest,
         now: Timestamp,
     ) -> Result<Allotted> {
+        let joins_group = request.joins_group && self.config.adoption == ReservationAdoption::Group;
         let mut exhausted = Vec::new();
         for offering in offerings {
             let zone = offering.zone.as_deref();
@@ -77,7 +75,9 @@ impl World {
                 && self.instance_type(class, &offering.instance_type).is_some_and(|entry| {
                     entry.offerings.iter().any(|own| !is_reserved(own) && key_of(&entry.name, own) == *offering)
                 });
-            let serving = (is_offered && offering.capacity_type == CapacityType::OnDemand)
+            let may_be_served =
+                is_offered && offering.capacity_type == CapacityType::OnDemand && !request.avoids_reservations;
+            let serving = may_be_served
                 .then(|| self.serving_reservation(&offering.instance_type, zone, joins_group, now))
                 .flatten();
             // A slot is capacity of its own: it serves even where on-demand has none left.

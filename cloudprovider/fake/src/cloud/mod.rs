@@ -12,7 +12,7 @@
 //! #     node_class: berth_api::NodeClassRef { group: "berth.sh".into(), kind: "FakeNodeClass".into(), name: "default".into() },
 //! #     target: LaunchTarget::Paid(vec![OfferingKey { instance_type: "m5.large".into(), zone: Some("port-1a".into()),
 //! #         capacity_type: berth_catalogue::CapacityType::OnDemand }]),
-//! #     labels: Default::default(), taints: vec![], startup_taints: vec![], tags: Default::default(), user_data: None, joins_group: false };
+//! #     labels: Default::default(), taints: vec![], startup_taints: vec![], tags: Default::default(), user_data: None, joins_group: false, avoids_reservations: false };
 //! let launched = cloud.create(&request).await?;
 //! assert_eq!(launched.instance.state, InstanceState::Pending);
 //! assert!(matches!(events.recv().await, Some(CloudEvent::Launched { .. })));

@@ -241,6 +241,7 @@ impl World {
         let fits = |record: &&Record| {
             let instance = &record.truth;
             may_be_taken_in(record)
+                && !record.request.avoids_reservations
                 && instance.state.is_alive()
                 && instance.reservation.is_none()
                 && instance.offering.capacity_type == CapacityType::OnDemand

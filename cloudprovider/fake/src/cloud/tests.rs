@@ -34,6 +34,7 @@ fn request(number: u32, target: LaunchTarget) -> LaunchRequest {
         tags: BTreeMap::new(),
         user_data: None,
         joins_group: false,
+        avoids_reservations: false,
     }
 }
 

@@ -31,6 +31,7 @@ pub(super) fn request(subject: &dyn Subject, run: &str, name: &str, target: Laun
         tags: BTreeMap::from([("purpose".to_owned(), "conformance".to_owned())]),
         user_data: None,
         joins_group: false,
+        avoids_reservations: false,
     })
 }
 

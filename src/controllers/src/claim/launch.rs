@@ -117,6 +117,7 @@ fn create(facts: &Facts<'_>, token: LaunchToken) -> Todo {
             return Todo::write(facts.delete()).telling(facts.notice("InsufficientCapacityError", message));
         }
     };
+    let is_admitted = may_be_on_slots(facts);
     Todo::ask(Question::Create(LaunchRequest {
         token,
         node_claim: NodeClaimKey { name: claim.metadata.name.clone().unwrap_or_default(), uid: facts.uid() },
@@ -128,21 +129,20 @@ fn create(facts: &Facts<'_>, token: LaunchToken) -> Todo {
         startup_taints: claim.spec.startup_taints.clone(),
         tags: BTreeMap::new(),
         user_data: None,
-        joins_group: joins_group(facts),
+        joins_group: facts.adoption == ReservationAdoption::Group && facts.with_reserved && is_admitted,
+        avoids_reservations: facts.with_reserved && !is_admitted,
     }))
 }
 
-/// Whether the instance may come under a reservation later, where the cloud does that by group: where its NodePool admits that,
-/// and the pods that it is for.
-fn joins_group(facts: &Facts<'_>) -> bool {
+/// Whether the instance may be on a slot that it was not launched into: where its NodePool admits that, and the pods that it is for.
+fn may_be_on_slots(facts: &Facts<'_>) -> bool {
     let requirements = match facts.pool {
         Some(pool) => &pool.spec.template.spec.requirements,
         None => &facts.claim.spec.requirements,
     };
     let keeps_off =
         facts.claim.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(labels::KEEPS_OFF_SLOTS));
-    let is_admitted = !keeps_off && admit_reserved(requirements);
-    facts.adoption == ReservationAdoption::Group && facts.with_reserved && is_admitted
+    !keeps_off && admit_reserved(requirements)
 }
 
 /// Whether nodes of these requirements may be on reserved capacity.

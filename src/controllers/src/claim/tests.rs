@@ -255,7 +255,7 @@ fn instance(id: &str) -> Instance {
 // Launch.
 
 #[test]
-fn who_may_be_on_slots_joins_the_group_where_the_cloud_has_one() {
+fn who_may_be_on_slots_joins_the_group_where_the_cloud_has_one_and_who_may_not_avoids_them() {
     let mut scene = Scene::new().with_token(1);
     scene.memory.own_token = Some("uid-c.1".to_owned());
     let mut joins = |adoption, capacity_types: &[&str]| {
@@ -265,21 +265,22 @@ fn who_may_be_on_slots_joins_the_group_where_the_cloud_has_one() {
         .unwrap();
         (scene.pool, scene.adoption) = (Some(pool), adoption);
         let Question::Create(request) = scene.question() else { panic!("a launch") };
-        request.joins_group
+        (request.joins_group, request.avoids_reservations)
     };
-    assert!(joins(ReservationAdoption::Group, &["on-demand", "reserved"]));
-    assert!(!joins(ReservationAdoption::Group, &["on-demand"]), "it would take a slot from others");
-    assert!(!joins(ReservationAdoption::Relabel, &["on-demand", "reserved"]));
+    assert_eq!(joins(ReservationAdoption::Group, &["on-demand", "reserved"]), (true, false));
+    assert_eq!(joins(ReservationAdoption::Group, &["on-demand"]), (false, true), "it would take a slot from others");
+    assert_eq!(joins(ReservationAdoption::Relabel, &["on-demand", "reserved"]), (false, false));
+    assert_eq!(joins(ReservationAdoption::Never, &["on-demand"]), (false, true), "of an open reservation, too");
 }
 
 #[test]
-fn a_node_for_pods_that_are_to_be_on_demand_does_not_join_the_group() {
+fn a_node_for_pods_that_are_to_be_on_demand_avoids_reservations() {
     let keeps_off = json!({"metadata": {"annotations": {labels::KEEPS_OFF_SLOTS: "true"}}});
     let mut scene = Scene::new().with_token(1).with(&keeps_off);
     scene.memory.own_token = Some("uid-c.1".to_owned());
     (scene.pool, scene.adoption) = (Some(pool("0s")), ReservationAdoption::Group);
     let Question::Create(request) = scene.question() else { panic!("a launch") };
-    assert!(!request.joins_group);
+    assert!(!request.joins_group && request.avoids_reservations);
 }
 
 #[test]

@@ -90,6 +90,10 @@ fn affinity_holds_beside_others_and_anti_affinity_without_them() {
     // The first of its kind is beside nobody, and could not be.
     let alone = [in_zone("a", "a"), web("p", "a", terms("podAffinity", "web"))];
     assert_eq!(kept(&alone, &["a"]).len(), 1);
+    // Pods that are nowhere are beside nobody.
+    for app in ["nowhere", "far"] {
+        assert_eq!(places(&terms("podAffinity", app), 0), 0, "{app}");
+    }
 }
 
 #[test]

@@ -194,6 +194,18 @@ async fn a_running_instance_comes_under_an_open_reservation_where_the_cloud_rela
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_instance_that_avoids_reservations_is_on_none_though_they_are_open() {
+    let cloud = cloud(CloudConfig { adoption: ReservationAdoption::Relabel, ..CloudConfig::default() });
+    let open = FakeReservation { matching: ReservationMatching::Open, ..reservation(2) };
+    cloud.set_reservation("cr", open.clone());
+    let avoiding = LaunchRequest { avoids_reservations: true, ..request(1, on_demand()) };
+    let instance = cloud.create(&avoiding).await.unwrap().instance;
+    assert_eq!((instance.reservation, instance.offering.capacity_type), (None, CapacityType::OnDemand));
+    cloud.set_reservation("cr", FakeReservation { total: 3, ..open });
+    assert_eq!(cloud.get(&instance.provider_id).await.unwrap().reservation, None, "nor later");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_instance_of_the_group_takes_a_free_slot_now_or_later() {
     let cloud = cloud(CloudConfig { adoption: ReservationAdoption::Group, ..CloudConfig::default() });
     let of_group = |number| LaunchRequest { joins_group: true, ..request(number, on_demand()) };
