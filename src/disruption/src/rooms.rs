@@ -7,6 +7,7 @@ use berth_api::labels::koordinator::{DEVICE_ALLOCATED, RESERVATION_ALLOCATED, RE
 use berth_api::{NodePool, Reservation, ReservationPhase};
 use berth_state::{PodRecord, State};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::Deserialize;
 
 /// The Reservations that hold room, by node.
 pub(crate) fn by_node(state: &State) -> BTreeMap<&str, Vec<&Reservation>> {
@@ -28,7 +29,7 @@ pub(crate) fn stays(room: &Reservation, pool: &NodePool, pods: &[&PodRecord]) ->
     let name = room.metadata.name.as_deref().unwrap_or_default();
     let status = room.status.as_ref()?;
     let has = |metadata: &ObjectMeta, key: &str| metadata.annotations.as_ref().is_some_and(|all| all.contains_key(key));
-    let is_drawn_from = !status.current_owners.is_empty() || pods.iter().any(|pod| draws_from(pod, name));
+    let is_drawn_from = !status.current_owners.is_empty() || pods.iter().any(|pod| draws_from(pod, &room.metadata));
     let why = if is_drawn_from {
         "pods draw from it"
     } else if status.phase != ReservationPhase::Available || room.spec.pre_allocation {
@@ -43,8 +44,18 @@ pub(crate) fn stays(room: &Reservation, pool: &NodePool, pods: &[&PodRecord]) ->
     Some(format!("node holds Reservation {name}, which cannot move: {why}"))
 }
 
-/// Whether a pod's annotation names this Reservation.
-fn draws_from(pod: &PodRecord, name: &str) -> bool {
+/// Whether a pod's annotation names this Reservation, and not one that had its name before.
+fn draws_from(pod: &PodRecord, room: &ObjectMeta) -> bool {
+    #[derive(Deserialize)]
+    struct Reference {
+        name: String,
+        #[serde(default)]
+        uid: String,
+    }
     let text = pod.annotation(RESERVATION_ALLOCATED);
-    text.is_some_and(|text| text.contains(&format!("\"{name}\"")))
+    let known = text.and_then(|text| serde_json::from_str::<Reference>(text).ok());
+    known.is_some_and(|known| {
+        let is_its = known.uid.is_empty() || room.uid.as_ref().is_none_or(|uid| *uid == known.uid);
+        room.name.as_ref() == Some(&known.name) && is_its
+    })
 }

@@ -1,4 +1,4 @@
-//! Loads that stay as they are, whose nodes were replaced and launched again for ever.
+//! Loads that stay as they are: their nodes were replaced and launched again for ever, or never though others are cheaper.
 
 #![allow(clippy::unwrap_used)] // Helpers are not test functions to clippy.
 
@@ -7,21 +7,23 @@ mod common;
 use berth_simulate::{Outcome, Simulation};
 use common::{Folder, of_one_pool};
 
-/// Three sizes.
-const TYPES: &str = "
-- name: of-2
-  resources: {cpu: '2', memory: 8Gi, pods: '30'}
+/// Types of 2, 4 and 8 CPUs at these prices.
+const THREE: &[(u32, &str)] = &[(2, "0.1"), (4, "0.2"), (8, "0.28")];
+
+fn catalogue(types: &[(u32, &str)]) -> String {
+    let of_type = |(cpu, price): &(u32, &str)| {
+        format!(
+            "- name: of-{cpu}
+  resources: {{cpu: '{cpu}', memory: {}Gi, pods: '30'}}
   offerings:
-  - {Price: 0.1, Requirements: [{key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}, {key: topology.kubernetes.io/zone, operator: In, values: [a]}]}
-- name: of-4
-  resources: {cpu: '4', memory: 16Gi, pods: '30'}
-  offerings:
-  - {Price: 0.2, Requirements: [{key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}, {key: topology.kubernetes.io/zone, operator: In, values: [a]}]}
-- name: of-8
-  resources: {cpu: '8', memory: 32Gi, pods: '30'}
-  offerings:
-  - {Price: 0.28, Requirements: [{key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}, {key: topology.kubernetes.io/zone, operator: In, values: [a]}]}
-";
+  - {{Price: {price}, Requirements: [{{key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}}, \
+             {{key: topology.kubernetes.io/zone, operator: In, values: [a]}}]}}
+",
+            cpu * 4
+        )
+    };
+    types.iter().map(of_type).collect()
+}
 
 fn deployment(name: &str, replicas: u32, cpu: &str, spec: &str) -> String {
     format!(
@@ -40,12 +42,29 @@ fn deployment(name: &str, replicas: u32, cpu: &str, spec: &str) -> String {
     )
 }
 
-fn run(folder: &str, objects: &[String], events: &str) -> Outcome {
+/// With these types and this `consolidateAfter`.
+fn run(folder: &str, (types, after): (&[(u32, &str)], &str), objects: &[String], events: &str) -> Outcome {
     let folder = Folder::new(folder);
-    folder.write("catalogue.yaml", TYPES);
+    folder.write("catalogue.yaml", &catalogue(types));
     let all = "- {key: karpenter.sh/capacity-type, operator: In, values: [reserved, on-demand]}";
-    let text = of_one_pool("duration: 4h", "30s", all, objects, events);
+    let text = of_one_pool("duration: 4h", after, all, objects, events);
     Simulation::read(&folder.write("scenario.yaml", &text)).unwrap().run().unwrap()
+}
+
+fn slots(count: u32, more: &str) -> String {
+    format!(
+        "- {{apiVersion: berth.sh/v1alpha1, kind: FakeCapacityReservation, metadata: {{name: cr}}, spec: {{instanceTypes: [of-4], \
+         zones: [a], count: {count}{more}}}}}\n"
+    )
+}
+
+/// A Reservation for pods of an app.
+fn room(cpu: &str, app: &str) -> String {
+    format!(
+        "{{apiVersion: scheduling.koordinator.sh/v1alpha1, kind: Reservation, metadata: {{name: room}}, spec: {{ttl: 0s, \
+         allocateOnce: false, owners: [{{labelSelector: {{matchLabels: {{app: {app}}}}}}}], template: {{spec: {{containers: \
+         [{{name: c, image: i, resources: {{requests: {{cpu: {cpu}, memory: 1Gi}}}}}}]}}}}}}}}"
+    )
 }
 
 /// The regression: pods that tolerate the taint of nodes that go are not waited for, and stayed bound to a node that was gone. Nobody
@@ -59,7 +78,7 @@ fn pods_that_tolerate_the_taint_of_nodes_that_go_keep_their_places() {
           {topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: web}}}]}}";
     let objects = [low, deployment("big", 1, "3500m", "priorityClassName: low"), deployment("web", 1, "'1'", apart)];
     let events = "- {at: 10m, scale: {name: web, replicas: 2}}\n- {at: 11m, scale: {name: web, replicas: 3}}\n";
-    let outcome = run("tolerant", &objects, events);
+    let outcome = run("tolerant", (&[(2, "0.1"), (4, "0.2")], "30s"), &objects, events);
     assert!(outcome.nodes.launched <= 10, "{:?}", outcome.nodes);
     assert_eq!(outcome.samples.last().map(|known| (known.running, known.pending)), Some((4, 0)));
 }
@@ -69,16 +88,9 @@ fn pods_that_tolerate_the_taint_of_nodes_that_go_keep_their_places() {
 #[test]
 fn a_reservation_comes_to_the_node_that_was_launched_for_it_when_its_own_makes_way() {
     let slots = "- {apiVersion: berth.sh/v1alpha1, kind: FakeCapacityReservation, metadata: {name: cr}, spec: {instanceTypes: [of-2, of-4], zones: [a], count: 0}}\n";
-    let room = "- apiVersion: scheduling.koordinator.sh/v1alpha1
-  kind: Reservation
-  metadata: {name: room}
-  spec:
-    ttl: 0s
-    owners: [{labelSelector: {matchLabels: {app: other}}}]
-    template: {spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 1800m, memory: 1Gi}}}]}}
-";
-    let objects = [slots.to_owned(), deployment("web", 1, "2500m", ""), room.to_owned()];
-    let outcome = run("room", &objects, "- {at: 1h, reservation: {id: cr, count: 2}}\n");
+    let room = format!("- {}\n", room("1800m", "other"));
+    let objects = [slots.to_owned(), deployment("web", 1, "2500m", ""), room];
+    let outcome = run("room", (THREE, "30s"), &objects, "- {at: 1h, reservation: {id: cr, count: 2}}\n");
     assert_eq!(outcome.nodes.launched, 3, "{:?}", outcome.nodes);
     assert_eq!(outcome.samples.last().map(|known| (known.running, known.nodes)), Some((1, [0, 0, 2])));
 }
@@ -87,11 +99,60 @@ fn a_reservation_comes_to_the_node_that_was_launched_for_it_when_its_own_makes_w
 /// that ask for on-demand waited for good.
 #[test]
 fn nodes_that_may_not_be_on_reserved_capacity_are_on_no_open_reservation() {
-    let slots = "- {apiVersion: berth.sh/v1alpha1, kind: FakeCapacityReservation, metadata: {name: cr}, spec: {instanceTypes: [of-4], zones: [a], count: 3, matching: Open}}\n";
     let on_demand = deployment("web", 2, "'3'", "nodeSelector: {karpenter.sh/capacity-type: on-demand}");
     let any = deployment("any", 1, "'3'", "");
     let again = "- {at: 2h, scale: {name: web, replicas: 2}}\n";
-    let outcome = run("open", &[slots.to_owned(), on_demand, any], again);
-    assert_eq!(outcome.nodes.launched, 2, "{:?}", outcome.nodes);
-    assert_eq!(outcome.samples.last().map(|known| (known.running, known.nodes)), Some((3, [1, 0, 1])));
+    let outcome = run("open", (&[(4, "0.2")], "30s"), &[slots(3, ", matching: Open"), on_demand, any], again);
+    assert_eq!(outcome.nodes.launched, 3, "{:?}", outcome.nodes);
+    assert_eq!(outcome.samples.last().map(|known| (known.running, known.nodes)), Some((3, [2, 0, 1])));
+}
+
+/// The regression: a Reservation that was made anew under its name kept its node off slots, for pods that had drawn from the one before.
+#[test]
+fn a_reservation_that_is_made_anew_moves_to_slots_with_its_node() {
+    let web = deployment("web", 1, "1200m", "nodeSelector: {node.kubernetes.io/instance-type: of-4}");
+    let objects = [slots(0, ""), web, format!("- {}\n", room("1500m", "web"))];
+    let events = format!(
+        "- {{at: 30m, delete: {{apiVersion: scheduling.koordinator.sh/v1alpha1, kind: Reservation, name: room}}}}
+- {{at: 40m, apply: {{objects: [{}]}}}}
+- {{at: 1h, reservation: {{id: cr, count: 1}}}}
+",
+        room("1500m", "web")
+    );
+    let outcome = run("again", (THREE, "30s"), &objects, &events);
+    assert_eq!(outcome.samples.last().map(|known| (known.running, known.nodes)), Some((1, [0, 0, 1])));
+}
+
+/// The regression: the empty node that a pod of a node which goes away was to come to went, and no other was launched for it, though
+/// another node's move to a slot counted on that.
+#[test]
+fn a_node_moves_to_a_slot_beside_one_that_a_pod_does_not_leave() {
+    let objects = [slots(1, ""), deployment("web", 1, "1500m", "")];
+    let stay = deployment("stay", 1, "1233m", "");
+    let stay = stay.replace(
+        "labels: {app: stay}}\n      spec",
+        "labels: {app: stay}, annotations: {karpenter.sh/do-not-disrupt: 'true'}}\n      spec",
+    );
+    let stay = stay.replace('\n', "\n    ");
+    let events = format!(
+        "- at: 20m
+  apply:
+    objects:
+    {stay}
+- {{at: 1h, delete: {{apiVersion: v1, kind: Node, name: of-4-0001}}}}
+- {{at: 80m, reservation: {{id: cr, count: 3}}}}
+"
+    );
+    let outcome = run("stays", (THREE, "0s"), &objects, &events);
+    assert_eq!(outcome.samples.last().map(|known| (known.running, known.nodes)), Some((2, [0, 0, 2])));
+}
+
+/// The regression: among the few nodes of a small cluster two were never replaced by one, where that pays for both together alone.
+#[test]
+fn two_nodes_are_replaced_by_one_that_is_cheaper() {
+    let events = "- {at: 30m, price: {instanceType: of-8, capacityType: on-demand, dollars: 0.35}}\n";
+    let types = &[(4, "0.21"), (8, "0.5")];
+    let outcome = run("two-to-one", (types, "30s"), &[deployment("web", 6, "'1'", "")], events);
+    assert!(outcome.nodes.launched == 3, "{:?}", outcome.nodes);
+    assert_eq!(outcome.samples.last().map(|known| (known.running, known.nodes)), Some((6, [1, 0, 0])));
 }

@@ -121,7 +121,9 @@ impl Core {
         let node = claim.status.as_ref().and_then(|status| status.node_name.as_deref());
         let has_pods =
             || node.is_some_and(|node| self.state.pods_on(node).any(|pod| !pod.has_ended() && !pod.is_mirror()));
-        if is_news && !self.disrupting.takes(&name) && has_pods() {
+        // Who was to come there, but runs on elsewhere, needs another place.
+        let is_place = node.is_some_and(|node| self.moves_to.contains(node));
+        if is_news && (is_place || !self.disrupting.takes(&name) && has_pods()) {
             self.has_waiting = true;
         }
     }

@@ -180,6 +180,8 @@ pub(crate) struct Core {
     batch: Option<(Timestamp, Timestamp)>,
     /// Whether somebody waits for room.
     has_waiting: bool,
+    /// Nodes where pods come next that run yet on nodes which go away.
+    moves_to: BTreeSet<String>,
     /// Nodes that were launched for pods and Reservations.
     planned: AllPlanned,
     /// Pods that wait for those nodes.
@@ -291,6 +293,7 @@ impl Core {
             asked_classes: BTreeSet::new(),
             batch: None,
             has_waiting: false,
+            moves_to: BTreeSet::new(),
             planned: AllPlanned::new(),
             awaited: Awaited::default(),
             places: Places::default(),

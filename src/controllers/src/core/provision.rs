@@ -104,6 +104,7 @@ impl Core {
         let awaits_any = !decision.nominations.is_empty()
             || decision.moves.iter().any(|moves| !self.is_ready_place(&moves.node.key.name));
         self.has_waiting = !decision.refusals.is_empty() || awaits_any || !decision.launches.is_empty();
+        self.moves_to = decision.moves.iter().map(|moves| moves.node.key.name.to_string()).collect();
         if !decision.refusals.is_empty() || n_put_off > 0 {
             self.queue.add_at(Job::Provision, after(now, RETRY));
         }

@@ -29,6 +29,9 @@ const PARTS: usize = 4;
 /// The smallest parts that are left out, as a share of all: with more nodes single ones are not asked about.
 const FINEST: usize = 16;
 
+/// Among so many nodes every look asks by rank.
+const FEW: usize = 50;
+
 /// A saving that is not worth many what-ifs, as a share of what all nodes cost.
 const LITTLE: f64 = 1e-3;
 
@@ -73,9 +76,10 @@ impl Search<'_> {
             return Ok(true);
         }
         // What is left of its proposals are those that a decision refuses. Without new nodes, or where little is hoped for with
-        // them, a rank finds no more among them. Nor is there much to find with new nodes where spot may not make way for spot:
-        // who looks again and again does without.
-        let may_skip = self.options.only_now && !self.options.spot_to_spot;
+        // them, a rank finds no more among them. Nor is there much to find in a large cluster with new nodes where spot may not make
+        // way for spot: who looks again and again does without. Among few nodes one pair is much, and whole new nodes are little
+        // like the parts of them that the program prices pods at.
+        let may_skip = self.options.only_now && !self.options.spot_to_spot && candidates.len() > FEW;
         if is_whole && (may_skip || self.has_proposed && !may_pay) {
             return Ok(false);
         }
