@@ -54,6 +54,7 @@ pub fn solve(cluster: &mut Cluster, options: &Options) -> (Universe, Solution, A
             drawers: &ExpectedDrawers::new(),
             come_first: &BTreeSet::new(),
             spares_others: false,
+            expected_first: false,
             names_budgets: true,
         },
         None,

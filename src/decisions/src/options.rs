@@ -10,8 +10,13 @@ use crate::decision::DecideError;
 use crate::expected::CountsOn;
 
 /// How pods are placed on nodes that exist before any is launched.
-pub(crate) const QUEUE: Queue =
-    Queue { preempts: true, keeps_budgets: true, keeps_homes_whole: true, counts_on_terminating: true };
+pub(crate) const QUEUE: Queue = Queue {
+    preempts: true,
+    keeps_budgets: true,
+    keeps_homes_whole: true,
+    counts_on_terminating: true,
+    expected_first: false,
+};
 
 /// By node that was launched for them, or the NodeClaim that the node is to be of: these pods, by `namespace/name`, and
 /// Reservations, by name. Those that are not pending are passed over.
@@ -58,6 +63,8 @@ pub struct Options {
     /// Whether nobody gives way to others: who finds no room that is free needs a new node, whatever node that is up is expected
     /// to have them. So it is asked what would become of pods that run.
     pub spares_others: bool,
+    /// Whether those who are expected on nodes that are up come there before anybody else, whatever the priority of these.
+    pub expected_first: bool,
 }
 
 /// How pods are placed on nodes that exist: beside whom that nodes were launched for, and whether others give way.
@@ -68,6 +75,7 @@ pub(crate) struct Placing<'o> {
     pub(crate) drawers: &'o ExpectedDrawers,
     pub(crate) come_first: &'o BTreeSet<Box<str>>,
     pub(crate) spares_others: bool,
+    pub(crate) expected_first: bool,
     /// Whether to find out which PodDisruptionBudgets keep those who would give way.
     pub(crate) names_budgets: bool,
 }
@@ -82,6 +90,7 @@ impl Options {
             drawers: &self.drawers,
             come_first: &self.come_first,
             spares_others: self.spares_others,
+            expected_first: self.expected_first,
             names_budgets: false,
         }
     }
@@ -95,7 +104,7 @@ impl Placing<'_> {
     }
 
     pub(crate) fn queue(self) -> Queue {
-        Queue { preempts: !self.spares_others, ..QUEUE }
+        Queue { preempts: !self.spares_others, expected_first: self.expected_first, ..QUEUE }
     }
 }
 

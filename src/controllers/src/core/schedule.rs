@@ -58,6 +58,7 @@ impl Core {
             drawers: self.expected_drawers(now),
             come_first: self.first_pods(),
             spares_others: false,
+            expected_first: false,
         };
         let cause = if launches { self.launching_cause.take() } else { self.binding_cause.take() };
         (options, tracing::info_span!("decision", launches, cause))

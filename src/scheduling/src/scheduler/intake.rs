@@ -21,6 +21,8 @@ pub struct Queue {
     /// Whether a pod may be placed on the node that it is nominated to, or on which it preempts others, before the pods
     /// that are being deleted there have gone, as in a plan: nothing is to be launched for it. Whoever binds must wait.
     pub counts_on_terminating: bool,
+    /// Whether those who are expected on nodes come there before anybody else, whatever the priority of these.
+    pub expected_first: bool,
 }
 
 /// What a queue that is worked off knows.

@@ -3,7 +3,7 @@
 //! alone come before higher priorities where there is room.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use berth_model::{ClassId, Constraint, ReservationId, RowId};
 use rustc_hash::FxHashMap;
@@ -33,6 +33,12 @@ impl Scheduler<'_> {
         for (place, count) in &waiting {
             if let Some(node) = self.tables.nominated_node(place.class) {
                 (0..*count).for_each(|_| self.ledger.nominate(place.class, node));
+            }
+        }
+        if queue.expected_first {
+            let levels: BTreeSet<Reverse<i32>> = waiting.keys().map(|place| place.priority).collect();
+            for Reverse(level) in levels {
+                self.come_as_expected(level, &mut waiting, queue);
             }
         }
         self.seat_those_of_one_node(&mut waiting, queue);

@@ -199,3 +199,25 @@ fn pods_that_are_remade_come_before_others_of_their_priority_as_many_as_there_ar
     let of_urgent = ComeFirst::from([(urgent, ["urgent-0".into()].into())]);
     assert_eq!(placed(of_urgent, Expected::new()), placed(none(), Expected::new()));
 }
+
+#[test]
+fn who_is_expected_comes_before_higher_priorities_where_that_is_asked_for() {
+    let mut world = World::new();
+    world.mk_node("n1", "a", 4000, 8);
+    world.mk_node("n2", "a", 1000, 8);
+    let low = mk_each(&mut world, "low", 1, &mk_pod(4000, 1));
+    mk_each(&mut world, "urgent", 1, &PodSpec { priority: 10, ..mk_pod(1000, 1) });
+    let mut placed = |expected_first: bool, expected: Expected| {
+        world.scheduled(|scheduler, _| {
+            scheduler.expect(expected);
+            let trial = scheduler.try_out(Queue { expected_first, ..Queue::default() }).unwrap();
+            let mut placed: Vec<_> = trial.placements.into_iter().map(|known| (known.node, known.name)).collect();
+            placed.sort();
+            placed.iter().map(|(node, name)| format!("{name}: {node}")).collect::<Vec<_>>().join(" ")
+        })
+    };
+    let on_n1 = || Expected::from([(low, [(0, 1)].into())]);
+    assert_eq!(placed(false, on_n1()), "default/urgent-0: 0", "it takes the room that is promised");
+    assert_eq!(placed(true, on_n1()), "default/low-0: 0 default/urgent-0: 1");
+    assert_eq!(placed(true, Expected::new()), "default/urgent-0: 0", "nobody is expected");
+}

@@ -55,6 +55,7 @@ impl Core {
                 drawers: self.expected_drawers(now),
                 come_first: self.first_pods(),
                 spares_others: true,
+                expected_first: false,
             },
             methods: self.options.consolidation,
             eviction_price: self.options.eviction_price,
