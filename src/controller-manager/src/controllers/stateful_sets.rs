@@ -16,7 +16,7 @@ use crate::events::{Involved, Telling};
 use crate::index::workload_selector;
 use crate::key::NamespacedName;
 use crate::objects::{Phase, Pod, View};
-use crate::resource::{CLAIMS, PODS, Resource, STATEFUL_SETS};
+use crate::resource::{CLAIMS, PODS, STATEFUL_SETS};
 use crate::work::Work;
 use crate::write::{Effect, Write};
 
@@ -227,16 +227,11 @@ impl Members<'_> {
         let goes = |when: Option<&String>| when.is_some_and(|what| what == "Delete");
         let with_set = goes(policy.and_then(|policy| policy.when_deleted.as_ref()));
         let with_member = goes(policy.and_then(|policy| policy.when_scaled.as_ref()));
-        let reference = |resource: &Resource, view: View<'_>| OwnerReference {
-            controller: None,
-            block_owner_deletion: None,
-            ..controlled_by(resource, view)
-        };
         for (ordinal, pod) in &self.pods {
             let member = pod.view();
             let owner = match wanted.contains(ordinal) {
-                false if with_member => Some(reference(&PODS, member)),
-                _ if with_set => Some(reference(&STATEFUL_SETS, View::of(&self.set.metadata))),
+                false if with_member => Some(controlled_by(&PODS, member)),
+                _ if with_set => Some(controlled_by(&STATEFUL_SETS, View::of(&self.set.metadata))),
                 _ => None,
             };
             for (_, name) in self.claims_of(member.name) {

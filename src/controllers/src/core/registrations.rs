@@ -100,12 +100,14 @@ impl Core {
         let class = claim.spec.node_class_ref.as_ref().map(class_key);
         // One that is launched no more has no offers.
         let (Some(zone), Some(class)) = (zone, class) else { return };
+        if has_registered {
+            self.zones.joined(&class, zone);
+            return self.leave_zones_alone(&class, now);
+        }
         let Some(offers) = self.offers.get(&class) else { return };
         let offerings = offers.types.catalogue.types().iter().flat_map(|of_type| &of_type.offerings);
         let all: BTreeSet<&str> = offerings.filter_map(berth_catalogue::OfferingEntry::zone).collect();
-        if has_registered {
-            self.zones.joined(&class, zone);
-        } else if let Some((n, until)) = self.zones.did_not_join(&class, zone, &all, now) {
+        if let Some((n, until)) = self.zones.did_not_join(&class, zone, &all, now) {
             let message =
                 format!("{n} machines in a row did not join in zone {zone}: none is launched there until {until}");
             tracing::warn!(class, "{message}");

@@ -29,8 +29,9 @@ const PARTS: usize = 4;
 /// The smallest parts that are left out, as a share of all: with more nodes single ones are not asked about.
 const FINEST: usize = 16;
 
-/// Among so many nodes every look asks by rank.
+/// In a cluster of so many nodes every look asks by rank, and takes what saves such a part of what all nodes cost.
 const FEW: usize = 50;
+const MUCH: u32 = 20;
 
 /// A saving that is not worth many what-ifs, as a share of what all nodes cost.
 const LITTLE: f64 = 1e-3;
@@ -76,11 +77,12 @@ impl Search<'_> {
             return Ok(true);
         }
         // What is left of its proposals are those that a decision refuses. Without new nodes, or where little is hoped for with
-        // them, a rank finds no more among them. Nor is there much to find in a large cluster with new nodes where spot may not make
-        // way for spot: who looks again and again does without. Among few nodes one pair is much, and whole new nodes are little
-        // like the parts of them that the program prices pods at.
-        let may_skip = self.options.only_now && !self.options.spot_to_spot && candidates.len() > FEW;
-        if is_whole && (may_skip || self.has_proposed && !may_pay) {
+        // them, a rank finds no more among them. Nor is there much to find with new nodes where spot may not make way for spot: who
+        // looks again and again does without. Among few nodes one pair may be much, and whole new nodes are little like the parts of
+        // them that the program prices pods at.
+        let looks_again = is_whole && self.options.only_now && !self.options.spot_to_spot;
+        let may_skip = looks_again && self.survey.candidates.len() > FEW;
+        if may_skip || is_whole && self.has_proposed && !may_pay {
             return Ok(false);
         }
         let ranked = self.ranked()?;
@@ -93,6 +95,10 @@ impl Search<'_> {
         }
         let Some(best) = best else { return Ok(false) };
         let best = self.thinned(best)?;
+        // Else pods would move again and again for the last cent.
+        if looks_again && best.worth.net.times(MUCH.into()) < self.hourly_cost {
+            return Ok(false);
+        }
         let gone: Vec<&Candidate> = best.gone.iter().collect();
         let method = if gone.len() == 1 { Method::SingleNodeConsolidation } else { Method::MultiNodeConsolidation };
         self.carry_out(method, &gone, &best.replacement)
