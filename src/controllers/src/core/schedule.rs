@@ -164,8 +164,10 @@ impl Core {
         });
         let key = NamedObject::namespaced(Kind::Pod, pod.namespace.clone(), pod.name.clone());
         self.write(Job::Bind(pod.clone()), Write { key, uid: uid.to_string(), op: Op::Bind(body) });
+        if self.view.pods.get(&pod).is_none_or(|known| !known.is_of_daemon_set) {
+            self.pod_events.insert(node.clone(), now);
+        }
         self.own_bindings.insert(uid.to_string(), pod);
-        self.pod_events.insert(node.clone(), now);
         // Until the binding shows, nobody takes the node for empty.
         self.expected_nodes.entry(node).or_default().push(binding.object.clone());
     }

@@ -161,7 +161,8 @@ impl View {
                     move_index(&mut self.rooms_by_node, was_room, room_on(&record), &id);
                     let before = before.and_then(|before| before.node.clone());
                     move_index(&mut self.pods_by_node, before.as_ref(), record.node.as_ref(), &id);
-                    if before != record.node || record.is_finished {
+                    // Those of DaemonSets come and go with their DaemonSet, not with what the node is for.
+                    if !record.is_of_daemon_set && (before != record.node || record.is_finished) {
                         concerned.extend(before.iter().chain(&record.node).cloned().map(Concerns::PodsOn));
                     }
                     concerned.extend([before, record.node.clone()].into_iter().flatten().map(Concerns::Node));
@@ -287,7 +288,7 @@ impl View {
                     self.count_moving(Some(&pod), None);
                     move_index(&mut self.pods_by_node, pod.node.as_ref(), None, &id);
                     move_index(&mut self.rooms_by_node, room_on(&pod), None, &id);
-                    concerned.extend(pod.node.clone().map(Concerns::PodsOn));
+                    concerned.extend(pod.node.clone().filter(|_| !pod.is_of_daemon_set).map(Concerns::PodsOn));
                     concerned.extend(pod.node.clone().map(Concerns::Node));
                     concerned.insert(Concerns::Pod(id));
                 }

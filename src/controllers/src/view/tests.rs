@@ -116,6 +116,25 @@ fn a_status_of_a_pod_concerns_nobody_until_it_ends() {
     assert!(view.observe(with_phase(7, "Succeeded")).contains(&Concerns::PodsOn("n".to_owned())));
 }
 
+/// The regression: while a DaemonSet was rolled out its pods came and went, and no empty node went for that.
+#[test]
+fn pods_of_daemon_sets_are_none_that_come_to_a_node_or_leave_it() {
+    let mut view = View::default();
+    let daemon = |version, node| {
+        let Object::Pod(mut pod) = pod("d", "u", version, node) else { panic!() };
+        let owner =
+            json!([{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent", "uid": "ds", "controller": true}]);
+        std::sync::Arc::make_mut(&mut pod).metadata.owner_references = serde_json::from_value(owner).unwrap();
+        Observed::Applied(Object::Pod(pod))
+    };
+    let on_n = Concerns::PodsOn("n".to_owned());
+    view.observe(daemon(5, None));
+    let bound = view.observe(daemon(6, Some("n")));
+    assert!(bound.contains(&Concerns::Node("n".to_owned())) && !bound.contains(&on_n), "{bound:?}");
+    let gone = view.observe(listed(Kind::Pod, Vec::new(), Vec::new()));
+    assert!(gone.contains(&Concerns::Node("n".to_owned())) && !gone.contains(&on_n), "{gone:?}");
+}
+
 #[test]
 fn what_a_pool_has_is_counted_where_its_claims_have_something_else() {
     let mut view = View::default();
