@@ -144,10 +144,12 @@ pub fn confirm(
         // What they prefer is given up where it cannot be kept: the command goes on.
         let given_up = (!insists.is_empty()).then_some(&[][..]);
         // Those of high priority may take the places that others have been promised, though they find room elsewhere, too.
-        let as_promised = berth_decisions::Options { expected_first: true, ..options.decisions.clone() };
+        let is_any_promised = !options.decisions.expected.is_empty();
+        let as_promised =
+            is_any_promised.then(|| berth_decisions::Options { expected_first: true, ..options.decisions.clone() });
         for insists in std::iter::once(&*insists).chain(given_up) {
             for gone in std::iter::once(gone).chain(together) {
-                for decisions in [&options.decisions, &as_promised] {
+                for decisions in std::iter::once(&options.decisions).chain(&as_promised) {
                     if played.is_none() {
                         played = play((&mut *state, &mut *decider), (gone, insists), &[], decisions, now)?;
                     }

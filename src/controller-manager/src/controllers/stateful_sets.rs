@@ -241,8 +241,12 @@ impl Members<'_> {
                     (one.kind == "StatefulSet" && *one.name == *self.key.name)
                         || (one.kind == "Pod" && one.name == member.name)
                 };
-                let others = before.iter().filter(|one| !is_ours(one)).cloned();
-                let after: Vec<OwnerReference> = others.chain(owner.clone()).collect();
+                let others: Vec<OwnerReference> = before.iter().filter(|one| !is_ours(one)).cloned().collect();
+                // An object has one controller: a claim that has another one is left to it.
+                if others.iter().any(|one| one.controller == Some(true)) {
+                    continue;
+                }
+                let after: Vec<OwnerReference> = others.into_iter().chain(owner.clone()).collect();
                 if after != before && claim.metadata.deletion_timestamp.is_none() {
                     writes.push(Write::set_owners(&CLAIMS, View::of(&claim.metadata), &after));
                 }

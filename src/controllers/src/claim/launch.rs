@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use berth_api::{NodeClaimStatus, Operator, Requirement, labels};
-use berth_cloudprovider::{Instance, LaunchRequest, LaunchToken, NodeClaimKey, ReservationAdoption};
+use berth_cloudprovider::{Instance, LaunchRequest, LaunchTarget, LaunchToken, NodeClaimKey, ReservationAdoption};
 use serde_json::json;
 
 use super::conditions::{self, Status};
@@ -118,6 +118,7 @@ fn create(facts: &Facts<'_>, token: LaunchToken) -> Todo {
         }
     };
     let is_admitted = may_be_on_slots(facts);
+    let is_paid = matches!(target, LaunchTarget::Paid(_));
     Todo::ask(Question::Create(LaunchRequest {
         token,
         node_claim: NodeClaimKey { name: claim.metadata.name.clone().unwrap_or_default(), uid: facts.uid() },
@@ -130,7 +131,7 @@ fn create(facts: &Facts<'_>, token: LaunchToken) -> Todo {
         tags: BTreeMap::new(),
         user_data: None,
         joins_group: facts.adoption == ReservationAdoption::Group && facts.with_reserved && is_admitted,
-        avoids_reservations: facts.with_reserved && !is_admitted,
+        avoids_reservations: is_paid && facts.with_reserved && !is_admitted,
     }))
 }
 

@@ -21,8 +21,11 @@ impl Core {
     /// Pods that are bound to the node of a NodeClaim though it is gone, and that their controllers make anew.
     fn left_behind(&self, claim: &NodeClaim) -> Vec<Arc<PodRecord>> {
         let node = claim.status.as_ref().and_then(|status| status.node_name.as_deref()).unwrap_or_default();
-        let is_gone =
-            claim.metadata.deletion_timestamp.is_some() && !node.is_empty() && self.view.nodes.get(node).is_none();
+        // One that is deleted and that nothing holds is gone, whether a watch has told so or not.
+        let is_there = self.view.nodes.get(node).is_some_and(|node| {
+            node.metadata.deletion_timestamp.is_none() || node.metadata.finalizers.iter().flatten().next().is_some()
+        });
+        let is_gone = claim.metadata.deletion_timestamp.is_some() && !node.is_empty() && !is_there;
         let pods = is_gone.then(|| self.view.pods_on(node)).into_iter().flatten();
         pods.filter(|pod| pod.has_to_move() && !self.owner_of(&pod.name).is_empty()).cloned().collect()
     }

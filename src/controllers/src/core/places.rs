@@ -311,6 +311,8 @@ impl Core {
         let known = self.view.reservations.get(reservation);
         let known =
             known.filter(|known| known.metadata.deletion_timestamp.is_none() && !is_over(known.status.as_ref()));
+        let uid = self.places.all.get(&id).map(|place| place.pod.1.as_str());
+        let known = known.filter(|known| known.metadata.uid.as_deref() == uid);
         let held_on = known.and_then(|known| known.status.as_ref()?.node_name.as_deref());
         let Some(place) = self.places.all.get_mut(&id) else { return };
         let has_come = || {

@@ -108,8 +108,10 @@ impl Core {
         let offerings = offers.types.catalogue.types().iter().flat_map(|of_type| &of_type.offerings);
         let all: BTreeSet<&str> = offerings.filter_map(berth_catalogue::OfferingEntry::zone).collect();
         if let Some((n, until)) = self.zones.did_not_join(&class, zone, &all, now) {
-            let message =
-                format!("{n} machines in a row did not join in zone {zone}: none is launched there until {until}");
+            let message = format!(
+                "{n} machines in a row did not join in zone {zone}: none is launched there until {}",
+                conditions::whole_seconds(until)
+            );
             tracing::warn!(class, "{message}");
             let pool = pool_of(&claim.metadata).and_then(|pool| self.view.pools.get(pool)).cloned();
             if let Some(pool) = pool {

@@ -12,6 +12,8 @@ use crate::clock::{after, back_off};
 const ENOUGH: u32 = 2;
 /// The first and the longest time for which it is left alone; then one more that does not join is enough.
 const WAIT: (Duration, Duration) = (Duration::from_secs(5 * 60), Duration::from_secs(30 * 60));
+/// For how long after its last round nothing is expected of a zone.
+const LATELY: Duration = Duration::from_secs(60 * 60);
 /// The same for what disruption launches: that can wait.
 const COMMANDS_WAIT: (Duration, Duration) = (WAIT.0, Duration::from_secs(4 * 60 * 60));
 
@@ -24,7 +26,7 @@ pub(super) struct Zones(BTreeMap<String, BTreeMap<String, Failing>>);
 struct Failing {
     /// How many in a row did not.
     n: u32,
-    /// In how many rounds: what was launched before a round began belongs to the one before.
+    /// In how many rounds: what fails while the zone is left alone belongs to the round that began that.
     rounds: u32,
     /// When the last one began.
     since: Timestamp,
@@ -35,6 +37,11 @@ struct Failing {
 // === impl Failing ===
 
 impl Failing {
+    /// Whether a round began lately: one machine alone may be chance, and what was long ago may be mended.
+    fn has_failed_lately(&self, now: Timestamp) -> bool {
+        self.rounds > 0 && after(self.since, LATELY) > now
+    }
+
     /// Until when the zone waits for its next round.
     fn until(&self, wait: (Duration, Duration)) -> Option<Timestamp> {
         Some(after(self.since, back_off(wait, self.rounds.checked_sub(1)?)))
@@ -61,7 +68,8 @@ impl Zones {
         now: Timestamp,
     ) -> Option<(u32, Timestamp)> {
         let zones = self.0.entry(class.to_owned()).or_default();
-        let has_others = all.iter().any(|other| *other != zone && !zones.contains_key(*other));
+        let fails = |zone: &str| zones.get(zone).is_some_and(|failing| failing.has_failed_lately(now));
+        let has_others = all.iter().any(|other| *other != zone && !fails(other));
         let new = Failing { n: 0, rounds: 0, since: now, has_others };
         let failing = zones.entry(zone.to_owned()).or_insert(new);
         failing.n = failing.n.saturating_add(1);
@@ -87,7 +95,8 @@ impl Zones {
 
     /// Until when disruption launches nothing in a zone, where that is to come yet.
     pub(super) fn not_for_commands_until(&self, class: &str, zone: &str, now: Timestamp) -> Option<Timestamp> {
-        self.0.get(class)?.get(zone)?.until(COMMANDS_WAIT).filter(|until| *until > now)
+        let failing = self.0.get(class)?.get(zone).filter(|failing| failing.has_others)?;
+        failing.until(COMMANDS_WAIT).filter(|until| *until > now)
     }
 }
 
@@ -139,7 +148,7 @@ mod tests {
         assert_eq!(fails("a", all, 5), Some((3, 15)));
         assert_eq!(fails("b", all, 5), Some((2, 10)));
         assert_eq!(fails("c", all, 5), None);
-        zones.joined("main", "a");
-        assert_eq!(zones.did_not_join("main", "c", &all.iter().copied().collect(), at(10)).map(minutes), Some((3, 20)));
+        // What was long ago keeps no other zone from being tried.
+        assert_eq!(fails("c", all, 70), Some((4, 80)));
     }
 }

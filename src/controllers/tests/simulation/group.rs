@@ -33,12 +33,17 @@ async fn deploy_paid_alone(world: &World, name: &str) {
     let mut pool = pool_with(&["on-demand", "reserved"], &json!({}));
     pool["metadata"]["name"] = json!(name);
     world.create::<berth_api::NodePool>(pool).await;
-    let mut pods: Value = web(3);
+    deploy_paid(world, (name, name), 3).await;
+}
+
+/// Pods for a NodePool alone that do not admit slots.
+async fn deploy_paid(world: &World, (name, pool): (&str, &str), n: u32) {
+    let mut pods: Value = web(n);
     pods["metadata"]["name"] = json!(name);
     pods["spec"]["selector"]["matchLabels"] = json!({"app": name});
     pods["spec"]["template"]["metadata"]["labels"] = json!({"app": name});
     pods["spec"]["template"]["spec"]["nodeSelector"] =
-        json!({"karpenter.sh/nodepool": name, "karpenter.sh/capacity-type": "on-demand"});
+        json!({"karpenter.sh/nodepool": pool, "karpenter.sh/capacity-type": "on-demand"});
     world.deploy(pods).await;
 }
 
@@ -48,9 +53,14 @@ async fn a_node_whose_pods_do_not_want_slots_is_not_relabelled() {
     let mut world = World::beside(config, Rates::default(), catalogue()).await;
     set_slots(&world, 0);
     world.start_controllers(false);
-    deploy_paid_alone(&world, "marked").await;
-    let runs = world.settles(10, async |world| world.all_run().await == Some(3)).await;
-    assert!(runs, "{}", state_of(&world).await);
+    // Who came first admitted them, so that the node does not avoid reservations.
+    deploy(&world, "any", &["on-demand", "reserved"], 1).await;
+    let runs = world.settles(10, async |world| world.all_run().await == Some(1)).await;
+    deploy_paid(&world, ("marked", "any"), 2).await;
+    let all_run = world.settles(10, async |world| world.all_run().await == Some(3)).await;
+    world.scale("any", 0).await;
+    let are_left = world.settles(10, async |world| world.all_run().await == Some(2)).await;
+    assert!(runs && all_run && are_left, "{}", state_of(&world).await);
     let before = world.cloud.reservation_definitions()["cr-web"].clone();
     world.had_slots("cr-web", 0);
     world.cloud.set_reservation("cr-web", FakeReservation { total: 1, matching: ReservationMatching::Open, ..before });
