@@ -78,7 +78,8 @@ pub use pod_topology_spread_args::{DefaultingType, PodTopologySpreadArgs};
 pub use requirement::{NodeClassRef, Requirement};
 pub use reservation::{
     AllocatePolicy, PreAllocationMode, PreAllocationPolicy, Reservation, ReservationCondition,
-    ReservationControllerReference, ReservationOwner, ReservationPhase, ReservationSpec, ReservationStatus,
+    ReservationControllerReference, ReservationOwner, ReservationPhase, ReservationReference, ReservationSpec,
+    ReservationStatus,
 };
 pub use reservation_args::{PreAllocationConfig, ReservationArgs, ReservationSelectorIndex};
 pub use validate::{Cause, FieldError};

@@ -195,6 +195,19 @@ pub struct ReservationStatus {
     pub allocated: ResourceList,
 }
 
+/// What an annotation of a pod names: the Reservation that it draws from, or, between it and a pod that is a Reservation, the other one.
+/// What is not said is empty.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct ReservationReference {
+    /// Empty for a Reservation, and for a pod of the same namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its UID: one that has only its name is another one.
+    pub uid: String,
+}
+
 /// How far a Reservation has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "crd", derive(schemars::JsonSchema))]
@@ -211,6 +224,18 @@ pub enum ReservationPhase {
     Succeeded,
     /// It expired, or its node is gone.
     Failed,
+}
+
+impl ReservationReference {
+    /// As an annotation has it; `None` where it is none.
+    pub fn parse(text: &str) -> Option<Self> {
+        serde_json::from_str(text).ok()
+    }
+
+    /// Whether it names the Reservation, or the pod, of this name and UID.
+    pub fn names(&self, name: &str, uid: &str) -> bool {
+        if self.uid.is_empty() || uid.is_empty() { self.name == name } else { self.uid == uid }
+    }
 }
 
 impl ReservationPhase {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use berth_api::ReservationReference;
 use berth_api::labels::koordinator;
 use berth_model::{Cluster, OwnerReference, ReservationAffinity, ReservationAsk, Sym};
 use k8s_openapi::api::core::v1::{NodeSelectorTerm, Toleration};
@@ -32,13 +33,6 @@ struct Terms {
 #[serde(default, rename_all = "camelCase")]
 struct ExactMatch {
     resource_names: Vec<String>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Allocated {
-    name: String,
-    uid: String,
 }
 
 /// Whether labels or annotations may say anything of Reservations, or of CPUs of the pod's own.
@@ -103,7 +97,7 @@ pub(crate) fn read_allocated(
     cluster: &mut Cluster,
 ) -> Result<Option<(Sym, Option<Sym>)>, Problem> {
     let key = koordinator::RESERVATION_ALLOCATED;
-    let allocated: Option<Allocated> =
+    let allocated: Option<ReservationReference> =
         annotations::read(metadata.annotations.as_ref(), key, r#"{"name":"r","uid":"…"}"#)?;
     Ok(allocated.filter(|allocated| !allocated.name.is_empty()).map(|allocated| {
         let uid = (!allocated.uid.is_empty()).then(|| cluster.symbols.intern(&allocated.uid));

@@ -4,10 +4,9 @@
 use std::collections::BTreeMap;
 
 use berth_api::labels::koordinator::{DEVICE_ALLOCATED, RESERVATION_ALLOCATED, RESOURCE_STATUS};
-use berth_api::{NodePool, Reservation, ReservationPhase};
+use berth_api::{NodePool, Reservation, ReservationPhase, ReservationReference};
 use berth_state::{PodRecord, State};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde::Deserialize;
 
 /// The Reservations that hold room, by node.
 pub(crate) fn by_node(state: &State) -> BTreeMap<&str, Vec<&Reservation>> {
@@ -46,16 +45,7 @@ pub(crate) fn stays(room: &Reservation, pool: &NodePool, pods: &[&PodRecord]) ->
 
 /// Whether a pod's annotation names this Reservation, and not one that had its name before.
 fn draws_from(pod: &PodRecord, room: &ObjectMeta) -> bool {
-    #[derive(Deserialize)]
-    struct Reference {
-        name: String,
-        #[serde(default)]
-        uid: String,
-    }
-    let text = pod.annotation(RESERVATION_ALLOCATED);
-    let known = text.and_then(|text| serde_json::from_str::<Reference>(text).ok());
-    known.is_some_and(|known| {
-        let is_its = known.uid.is_empty() || room.uid.as_ref().is_none_or(|uid| *uid == known.uid);
-        room.name.as_ref() == Some(&known.name) && is_its
-    })
+    let known = pod.annotation(RESERVATION_ALLOCATED).and_then(ReservationReference::parse);
+    let (name, uid) = (room.name.as_deref().unwrap_or_default(), room.uid.as_deref().unwrap_or_default());
+    known.is_some_and(|known| known.names(name, uid))
 }

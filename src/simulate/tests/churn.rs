@@ -3,9 +3,12 @@
 #![allow(clippy::unwrap_used)] // Helpers are not test functions to clippy.
 
 mod common;
+#[path = "common/deployment.rs"]
+mod deployment;
 
 use berth_simulate::{Outcome, Simulation};
 use common::{Folder, of_one_pool};
+use deployment::deployment;
 
 /// Types of 2, 4 and 8 CPUs at these prices.
 const THREE: &[(u32, &str)] = &[(2, "0.1"), (4, "0.2"), (8, "0.28")];
@@ -23,23 +26,6 @@ fn catalogue(types: &[(u32, &str)]) -> String {
         )
     };
     types.iter().map(of_type).collect()
-}
-
-fn deployment(name: &str, replicas: u32, cpu: &str, spec: &str) -> String {
-    format!(
-        "- apiVersion: apps/v1
-  kind: Deployment
-  metadata: {{name: {name}}}
-  spec:
-    replicas: {replicas}
-    selector: {{matchLabels: {{app: {name}}}}}
-    template:
-      metadata: {{labels: {{app: {name}}}}}
-      spec:
-        containers: [{{name: app, image: app, resources: {{requests: {{cpu: {cpu}, memory: 1Gi}}}}}}]
-        {spec}
-"
-    )
 }
 
 /// With these types and this `consolidateAfter`.
@@ -76,7 +62,11 @@ fn pods_that_tolerate_the_taint_of_nodes_that_go_keep_their_places() {
     let apart = "tolerations: [{operator: Exists}]
         affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [
           {topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: web}}}]}}";
-    let objects = [low, deployment("big", 1, "3500m", "priorityClassName: low"), deployment("web", 1, "'1'", apart)];
+    let objects = [
+        low,
+        deployment("big", 1, "cpu: 3500m, memory: 1Gi", "priorityClassName: low"),
+        deployment("web", 1, "cpu: '1', memory: 1Gi", apart),
+    ];
     let events = "- {at: 10m, scale: {name: web, replicas: 2}}\n- {at: 11m, scale: {name: web, replicas: 3}}\n";
     let outcome = run("tolerant", (&[(2, "0.1"), (4, "0.2")], "30s"), &objects, events);
     assert!(outcome.nodes.launched <= 10, "{:?}", outcome.nodes);
@@ -89,7 +79,7 @@ fn pods_that_tolerate_the_taint_of_nodes_that_go_keep_their_places() {
 fn a_reservation_comes_to_the_node_that_was_launched_for_it_when_its_own_makes_way() {
     let slots = "- {apiVersion: berth.sh/v1alpha1, kind: FakeCapacityReservation, metadata: {name: cr}, spec: {instanceTypes: [of-2, of-4], zones: [a], count: 0}}\n";
     let room = format!("- {}\n", room("1800m", "other"));
-    let objects = [slots.to_owned(), deployment("web", 1, "2500m", ""), room];
+    let objects = [slots.to_owned(), deployment("web", 1, "cpu: 2500m, memory: 1Gi", ""), room];
     let outcome = run("room", (THREE, "30s"), &objects, "- {at: 1h, reservation: {id: cr, count: 2}}\n");
     assert_eq!(outcome.nodes.launched, 3, "{:?}", outcome.nodes);
     assert_eq!(outcome.samples.last().map(|known| (known.running, known.nodes)), Some((1, [0, 0, 2])));
@@ -99,8 +89,9 @@ fn a_reservation_comes_to_the_node_that_was_launched_for_it_when_its_own_makes_w
 /// that ask for on-demand waited for good.
 #[test]
 fn nodes_that_may_not_be_on_reserved_capacity_are_on_no_open_reservation() {
-    let on_demand = deployment("web", 2, "'3'", "nodeSelector: {karpenter.sh/capacity-type: on-demand}");
-    let any = deployment("any", 1, "'3'", "");
+    let on_demand =
+        deployment("web", 2, "cpu: '3', memory: 1Gi", "nodeSelector: {karpenter.sh/capacity-type: on-demand}");
+    let any = deployment("any", 1, "cpu: '3', memory: 1Gi", "");
     let again = "- {at: 2h, scale: {name: web, replicas: 2}}\n";
     let outcome = run("open", (&[(4, "0.2")], "30s"), &[slots(3, ", matching: Open"), on_demand, any], again);
     assert_eq!(outcome.nodes.launched, 3, "{:?}", outcome.nodes);
@@ -110,7 +101,7 @@ fn nodes_that_may_not_be_on_reserved_capacity_are_on_no_open_reservation() {
 /// The regression: a Reservation that was made anew under its name kept its node off slots, for pods that had drawn from the one before.
 #[test]
 fn a_reservation_that_is_made_anew_moves_to_slots_with_its_node() {
-    let web = deployment("web", 1, "1200m", "nodeSelector: {node.kubernetes.io/instance-type: of-4}");
+    let web = deployment("web", 1, "cpu: 1200m, memory: 1Gi", "nodeSelector: {node.kubernetes.io/instance-type: of-4}");
     let objects = [slots(0, ""), web, format!("- {}\n", room("1500m", "web"))];
     let events = format!(
         "- {{at: 30m, delete: {{apiVersion: scheduling.koordinator.sh/v1alpha1, kind: Reservation, name: room}}}}
@@ -127,8 +118,8 @@ fn a_reservation_that_is_made_anew_moves_to_slots_with_its_node() {
 /// another node's move to a slot counted on that.
 #[test]
 fn a_node_moves_to_a_slot_beside_one_that_a_pod_does_not_leave() {
-    let objects = [slots(1, ""), deployment("web", 1, "1500m", "")];
-    let stay = deployment("stay", 1, "1233m", "");
+    let objects = [slots(1, ""), deployment("web", 1, "cpu: 1500m, memory: 1Gi", "")];
+    let stay = deployment("stay", 1, "cpu: 1233m, memory: 1Gi", "");
     let stay = stay.replace(
         "labels: {app: stay}}\n      spec",
         "labels: {app: stay}, annotations: {karpenter.sh/do-not-disrupt: 'true'}}\n      spec",
@@ -152,7 +143,7 @@ fn a_node_moves_to_a_slot_beside_one_that_a_pod_does_not_leave() {
 fn two_nodes_are_replaced_by_one_that_is_cheaper() {
     let events = "- {at: 30m, price: {instanceType: of-8, capacityType: on-demand, dollars: 0.35}}\n";
     let types = &[(4, "0.21"), (8, "0.5")];
-    let outcome = run("two-to-one", (types, "30s"), &[deployment("web", 6, "'1'", "")], events);
+    let outcome = run("two-to-one", (types, "30s"), &[deployment("web", 6, "cpu: '1', memory: 1Gi", "")], events);
     assert!(outcome.nodes.launched == 3, "{:?}", outcome.nodes);
     assert_eq!(outcome.samples.last().map(|known| (known.running, known.nodes)), Some((6, [1, 0, 0])));
 }

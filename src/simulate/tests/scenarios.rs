@@ -3,12 +3,15 @@
 #![allow(clippy::unwrap_used, clippy::panic)] // Helpers are not test functions to clippy.
 
 mod common;
+#[path = "common/deployment.rs"]
+mod deployment;
 
 use std::path::Path;
 
 use berth_simulate::{Outcome, Provenance, Report, Simulation, Variation, run_all, variants};
 
 use common::{Folder, of_one_pool};
+use deployment::deployment;
 
 /// Two types in one zone, and two slots of the larger one.
 const CATALOGUE: &str = "
@@ -53,24 +56,6 @@ objects:
         containers:
         - {{name: web, image: i, resources: {{requests: {{cpu: '3'}}}}}}
 {more}"
-    )
-}
-
-/// A Deployment of `app: name`, with this in its pods' spec.
-fn deployment(name: &str, replicas: u32, requests: &str, spec: &str) -> String {
-    format!(
-        "- apiVersion: apps/v1
-  kind: Deployment
-  metadata: {{name: {name}}}
-  spec:
-    replicas: {replicas}
-    selector: {{matchLabels: {{app: {name}}}}}
-    template:
-      metadata: {{labels: {{app: {name}}}}}
-      spec:
-        containers: [{{name: app, image: app, resources: {{requests: {{{requests}}}}}}}]
-        {spec}
-"
     )
 }
 

@@ -3,9 +3,12 @@
 #![allow(clippy::unwrap_used)] // Helpers are not test functions to clippy.
 
 mod common;
+#[path = "common/deployment.rs"]
+mod deployment;
 
 use berth_simulate::{Outcome, Simulation};
 use common::{Folder, of_one_pool};
+use deployment::deployment;
 
 /// One type in three zones, of which c is the cheapest.
 fn catalogue() -> String {
@@ -23,23 +26,6 @@ fn class(unreachable: &str) -> String {
     format!(
         "{{apiVersion: berth.sh/v1alpha1, kind: FakeNodeClass, metadata: {{name: default}}, spec: {{unreachableZones: \
          [{unreachable}]}}}}"
-    )
-}
-
-fn deployment(name: &str, replicas: u32, spec: &str) -> String {
-    format!(
-        "- apiVersion: apps/v1
-  kind: Deployment
-  metadata: {{name: {name}}}
-  spec:
-    replicas: {replicas}
-    selector: {{matchLabels: {{app: {name}}}}}
-    template:
-      metadata: {{labels: {{app: {name}}}}}
-      spec:
-        containers: [{{name: app, image: app, resources: {{requests: {{cpu: '1', memory: 1Gi}}}}}}]
-        {spec}
-"
     )
 }
 
@@ -71,7 +57,10 @@ const PREFERS_C: &str = "affinity: {nodeAffinity: {preferredDuringSchedulingIgno
 /// The regression: pods that prefer a zone where machines do not join waited for good, and so did those for which it is the cheapest.
 #[test]
 fn pods_run_elsewhere_where_machines_do_not_join_in_their_zone() {
-    let deployments = [deployment("prefers", 8, PREFERS_C), deployment("cheapest", 8, "")];
+    let deployments = [
+        deployment("prefers", 8, "cpu: '1', memory: 1Gi", PREFERS_C),
+        deployment("cheapest", 8, "cpu: '1', memory: 1Gi", ""),
+    ];
     let scaled = "- {at: 1h, scale: {name: cheapest, replicas: 9}}".to_owned();
     let outcome = run("unreachable", 12, &deployments, &[unreachable("0s", "c"), scaled]);
     assert_eq!(last(&outcome), (17, 0), "{:?}", outcome.nodes);
@@ -83,7 +72,10 @@ fn pods_run_elsewhere_where_machines_do_not_join_in_their_zone() {
 /// Pods that can be nowhere else get a node within the longest time that a zone is left alone, once machines join there.
 #[test]
 fn a_zone_is_tried_again_and_used_once_machines_join_there() {
-    let pinned = [deployment("pinned", 2, "nodeSelector: {topology.kubernetes.io/zone: c}"), deployment("web", 4, "")];
+    let pinned = [
+        deployment("pinned", 2, "cpu: '1', memory: 1Gi", "nodeSelector: {topology.kubernetes.io/zone: c}"),
+        deployment("web", 4, "cpu: '1', memory: 1Gi", ""),
+    ];
     let before = run("unreachable-before", 3, &pinned, &[unreachable("0s", "c")]);
     assert_eq!(last(&before), (4, 2), "{:?}", before.nodes);
     let outcome = run("unreachable-after", 4, &pinned, &[unreachable("0s", "c"), unreachable("3h", "")]);
@@ -95,6 +87,6 @@ fn a_zone_is_tried_again_and_used_once_machines_join_there() {
 #[test]
 fn where_machines_join_nowhere_every_zone_is_used_once_they_do() {
     let events = [unreachable("0s", "a, b, c"), unreachable("3h", "")];
-    let outcome = run("unreachable-all", 4, &[deployment("web", 4, "")], &events);
+    let outcome = run("unreachable-all", 4, &[deployment("web", 4, "cpu: '1', memory: 1Gi", "")], &events);
     assert_eq!(last(&outcome), (4, 0), "{:?}", outcome.nodes);
 }

@@ -29,6 +29,12 @@ pub(crate) struct Offers {
 // === impl Offers ===
 
 impl Offers {
+    /// Where nothing is known but what the cloud said.
+    #[cfg(test)]
+    pub(crate) fn of(types: InstanceTypes, at: Timestamp) -> Self {
+        Self { types, exhausted: BTreeMap::new(), full: BTreeMap::new(), left_alone: BTreeMap::new(), at }
+    }
+
     /// Whether another answer has the same reservations, which end at the same times: what NodeClaims that were launched
     /// look at.
     pub(crate) fn ends_as(&self, types: &InstanceTypes) -> bool {
@@ -235,13 +241,7 @@ mod tests {
         ]);
         let catalogue = berth_catalogue::read(types.to_string().as_bytes(), "types").unwrap();
         let types = InstanceTypes { catalogue: Arc::new(catalogue), reservations: Vec::new() };
-        Offers {
-            types,
-            exhausted: BTreeMap::new(),
-            full: BTreeMap::new(),
-            left_alone: BTreeMap::new(),
-            at: Timestamp::UNIX_EPOCH,
-        }
+        Offers::of(types, Timestamp::UNIX_EPOCH)
     }
 
     fn claim(requirements: &Value, cpu: &str) -> NodeClaim {

@@ -50,7 +50,6 @@ impl Core {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
     use std::sync::Arc;
 
     use berth_catalogue::Catalogue;
@@ -180,10 +179,7 @@ mod tests {
         let cloud = FakeCloud::new(CloudConfig::default(), Catalogue::default());
         let mut core = Core::new(Options::default(), Arc::new(cloud));
         let types = InstanceTypes { catalogue: Arc::new(Catalogue::default()), reservations: vec![shown] };
-        let nothing = || (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        let (exhausted, full, left_alone) = nothing();
-        let offers = Offers { types, exhausted, full, left_alone, at: now() };
-        core.offers.insert("class".to_owned(), offers);
+        core.offers.insert("class".to_owned(), Offers::of(types, now()));
         core
     }
 

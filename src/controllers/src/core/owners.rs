@@ -3,12 +3,13 @@
 
 use std::sync::Arc;
 
+use berth_api::ReservationReference;
 use berth_api::labels::koordinator::RESERVATION_CURRENT_OWNER;
 use serde_json::{Value, json};
 
 use super::{Core, Job};
 use crate::kind::{Kind, NamedObject};
-use crate::view::{PodName, PodRecord, Reference};
+use crate::view::{PodName, PodRecord};
 use crate::write::{Op, Write};
 
 impl Core {
@@ -24,7 +25,7 @@ impl Core {
             return;
         }
         let owner = self.owner_on(node, &record);
-        if owner.is_none() && **told == Reference::default() {
+        if owner.is_none() && **told == ReservationReference::default() {
             return;
         }
         let owner = owner.map_or(Value::Null, |owner| {
@@ -39,18 +40,15 @@ impl Core {
     /// The pod on a node that draws from a pod there.
     fn owner_on(&self, node: &str, room: &PodRecord) -> Option<Arc<PodRecord>> {
         let mut on_node = self.view.pods_on(node).filter(|other| other.is_active());
-        on_node.find(|other| other.draws_from.as_deref().is_some_and(|from| is_of(from, room))).cloned()
+        on_node
+            .find(|other| other.draws_from.as_deref().is_some_and(|from| from.names(&room.name.name, &room.uid)))
+            .cloned()
     }
 
     /// Whether the pod that has come, as is told, has not ended yet.
-    fn is_there(&self, told: &Reference, room: &PodRecord) -> bool {
+    fn is_there(&self, told: &ReservationReference, room: &PodRecord) -> bool {
         let namespace = if told.namespace.is_empty() { &room.name.namespace } else { &told.namespace };
         let owner = self.view.pods.get(&PodName { namespace: namespace.clone(), name: told.name.clone() });
         owner.is_some_and(|owner| owner.is_active() && (told.uid.is_empty() || told.uid == owner.uid))
     }
-}
-
-/// Whether a pod that draws from this draws from the room of that pod.
-fn is_of(from: &Reference, room: &PodRecord) -> bool {
-    if from.uid.is_empty() { from.name == room.name.name } else { from.uid == room.uid }
 }

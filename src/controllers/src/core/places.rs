@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use berth_api::ReservationStatus;
+use berth_api::Reservation;
 use berth_decisions::{Binding, ExpectedNodes};
 use jiff::Timestamp;
 
@@ -233,10 +233,6 @@ fn remove_from<K: Ord>(sets: &mut BTreeMap<K, BTreeSet<u64>>, key: &K, id: u64) 
     }
 }
 
-fn is_over(status: Option<&ReservationStatus>) -> bool {
-    status.is_some_and(|status| status.phase.is_terminal())
-}
-
 /// In place of a pod's controller: no other is alike.
 fn owner_of_room(reservation: &str) -> String {
     format!("reservation/{reservation}")
@@ -308,13 +304,15 @@ impl Core {
     pub(super) fn follow_room(&mut self, reservation: &str, now: Timestamp) {
         let name = PodName { namespace: String::new(), name: reservation.to_owned() };
         let Some(id) = self.places.of_pod.get(&name).copied() else { return };
-        let known = self.view.reservations.get(reservation);
-        let known =
-            known.filter(|known| known.metadata.deletion_timestamp.is_none() && !is_over(known.status.as_ref()));
-        let uid = self.places.all.get(&id).map(|place| place.pod.1.as_str());
-        let known = known.filter(|known| known.metadata.uid.as_deref() == uid);
-        let held_on = known.and_then(|known| known.status.as_ref()?.node_name.as_deref());
         let Some(place) = self.places.all.get_mut(&id) else { return };
+        let is_its = |known: &&Arc<Reservation>| {
+            let is_over = known.status.as_ref().is_some_and(|status| status.phase.is_terminal());
+            known.metadata.uid.as_deref() == Some(&*place.pod.1)
+                && known.metadata.deletion_timestamp.is_none()
+                && !is_over
+        };
+        let known = self.view.reservations.get(reservation).filter(is_its);
+        let held_on = known.and_then(|known| known.status.as_ref()?.node_name.as_deref());
         let has_come = || {
             let node = self.view.nodes.get(held_on?)?;
             let claim = self.view.claims_of_node(node).next().and_then(|claim| claim.metadata.name.as_deref());

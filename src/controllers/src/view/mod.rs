@@ -22,7 +22,7 @@ use crate::observed::{Object, Observed, WATCHED};
 use sums::{Sums, is_counted_alike};
 
 pub(crate) use berth_decisions::pool_of;
-pub(crate) use pod::{PodName, PodRecord, Protected, Reference};
+pub(crate) use pod::{PodName, PodRecord, Protected};
 pub(crate) use sums::Has;
 #[cfg(test)]
 pub(crate) use table::n_visits;

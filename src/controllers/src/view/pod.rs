@@ -1,11 +1,10 @@
 //! What of a pod the lifecycle of its node needs.
 
-use berth_api::labels;
 use berth_api::labels::koordinator::{RESERVATION_ALLOCATED, RESERVATION_CURRENT_OWNER, is_operating};
+use berth_api::{ReservationReference, labels};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, Taint, Toleration, Volume};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde::Deserialize;
 
 /// Priority classes of pods that go last.
 const CRITICAL: [&str; 2] = ["system-cluster-critical", "system-node-critical"];
@@ -48,18 +47,9 @@ pub(crate) struct PodRecord {
     /// The names of its PersistentVolumeClaims.
     pub(crate) volume_claims: Vec<String>,
     /// The name and the uid of the Reservation, or of the pod that is one, that it draws from.
-    pub(crate) draws_from: Option<Box<Reference>>,
+    pub(crate) draws_from: Option<Box<ReservationReference>>,
     /// Set where it is a Reservation itself: who draws from it, as its annotation says.
-    pub(crate) room: Option<Box<Reference>>,
-}
-
-/// What the annotations of a pod name. What is not said is empty.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub(crate) struct Reference {
-    pub(crate) namespace: String,
-    pub(crate) name: String,
-    pub(crate) uid: String,
+    pub(crate) room: Option<Box<ReservationReference>>,
 }
 
 /// For how long a pod must not be disrupted voluntarily.
@@ -75,9 +65,8 @@ fn claim_of(volume: &Volume, pod: &str) -> Option<String> {
     claim.or_else(|| volume.ephemeral.as_ref().map(|_| format!("{pod}-{}", volume.name)))
 }
 
-fn reference_in(metadata: &ObjectMeta, annotation: &str) -> Option<Reference> {
-    let text = metadata.annotations.as_ref()?.get(annotation)?;
-    serde_json::from_str(text).ok()
+fn reference_in(metadata: &ObjectMeta, annotation: &str) -> Option<ReservationReference> {
+    ReservationReference::parse(metadata.annotations.as_ref()?.get(annotation)?)
 }
 
 // === impl PodRecord ===

@@ -124,6 +124,21 @@ proptest! {
     }
 }
 
+/// Whether more have a place once all these nodes have gone.
+fn places_more(state: &mut State, disruption: &Disruption) -> bool {
+    let decisions = Options::default().decisions;
+    let n_refused = |state: &mut State| {
+        let decision = Decider::new().decide(state, &decisions, now()).unwrap();
+        decision.refusals.iter().map(|refusal| refusal.objects.len()).sum::<usize>()
+    };
+    let before = n_refused(state);
+    let mut fork = state.fork();
+    for node in disruption.commands.iter().flat_map(|command| &command.nodes) {
+        fork.remove_node(node, now()).unwrap();
+    }
+    n_refused(fork.state()) < before
+}
+
 /// What the nodes cost an hour, and what is launched for those who wait: before anything, and in the end.
 fn totals(disruption: &Disruption) -> (Money, Money) {
     let before = disruption.hourly_cost + disruption.pending_hourly_cost;
@@ -146,12 +161,17 @@ proptest! {
         let objects = objects_of(&cluster, limit, most, &waiting);
         let eviction_price = Money::from_pico(10_000_000_000).times(cents);
         let options = Options { eviction_price, ..Options::default() };
-        let disruption = disrupt(&mut state_of(&objects, &[("small", 0, "cr-1", slots)]), &options, now()).unwrap();
+        let mut state = state_of(&objects, &[("small", 0, "cr-1", slots)]);
+        let disruption = disrupt(&mut state, &options, now()).unwrap();
         let (before, after) = totals(&disruption);
         let priced = disruption.commands.iter().filter(|command| command.method != Method::Emptiness);
         let priced: Money = priced.map(|command| pods::disrupted(eviction_price, command.cost)).sum();
         // Who waited for a limit under which a node has left room has one in its place. What goes pays by itself all the same.
-        let is_for_who_waits = limit.is_some() && disruption.settled_hourly_cost + priced <= disruption.hourly_cost;
+        let mut is_for_who_waits =
+            || disruption.commands.iter().any(|command| command.method == Method::Emptiness) || places_more(&mut state, &disruption);
+        let is_for_who_waits = limit.is_some()
+            && disruption.settled_hourly_cost + priced <= disruption.hourly_cost
+            && is_for_who_waits();
         let is_no_dearer = after + priced <= before || is_for_who_waits;
         prop_assert!(is_no_dearer, "{before} becomes {after}, and {priced}: {:?}", lines(&disruption));
         let costs = [disruption.pending_hourly_cost, disruption.settled_pending_hourly_cost].map(|own| own > Money::ZERO);

@@ -59,18 +59,12 @@ impl Core {
             },
             methods: self.options.consolidation,
             eviction_price: self.options.eviction_price,
-            bound: false,
             spot_to_spot: self.options.convert.spot_to_spot_consolidation,
             reserved_capacity: self.options.convert.reserved_capacity,
             static_capacity: self.options.convert.static_capacity,
             most_what_ifs: what_ifs,
             only_now: true,
-            only_empty: false,
-            kept: BTreeMap::new(),
-            undecided: BTreeSet::new(),
-            together: BTreeSet::new(),
-            has_passed_budgets: false,
-            asked: BTreeSet::new(),
+            ..berth_disruption::Options::default()
         }
     }
 
