@@ -78,6 +78,8 @@ fn a_zone_is_tried_again_and_used_once_machines_join_there() {
     ];
     let before = run("unreachable-before", 3, &pinned, &[unreachable("0s", "c")]);
     assert_eq!(last(&before), (4, 2), "{:?}", before.nodes);
+    let why = "zone c is left alone, as machines did not join there";
+    assert!(before.unplaced.iter().all(|own| own.reason.contains(why)), "{:?}", before.unplaced);
     let outcome = run("unreachable-after", 4, &pinned, &[unreachable("0s", "c"), unreachable("3h", "")]);
     assert_eq!(last(&outcome), (6, 0), "{:?}", outcome.nodes);
     assert!((6..=12).contains(&outcome.nodes.launched), "{:?}", outcome.nodes);

@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::{Node, PodCondition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde_json::json;
 
-use super::{Core, Effect, Job};
+use super::{Core, Effect, Job, class_key};
 use crate::claim::conditions::whole_seconds;
 use crate::claim::{Eviction, Manner};
 use crate::clock::{after, back_off};
@@ -282,17 +282,27 @@ impl Core {
         self.view.nodes.len() + in_flight
     }
 
-    /// A NodePool without instance types is told with what is wrong with its node class, if something is.
+    /// A NodePool without instance types is told with what is wrong with its node class, if something is, and others with the zones
+    /// that their node class leaves alone.
     fn blaming_classes(&self, reasons: &[(String, u32)]) -> Vec<(String, u32)> {
         let mut reasons = reasons.to_vec();
         for (reason, _) in &mut reasons {
-            if let Some((pool, NO_TYPE)) = said_by_pool(reason)
-                && let Some(why) = self.blamed_class(pool)
-            {
+            let Some((pool, said)) = said_by_pool(reason) else { continue };
+            let blamed = if said == NO_TYPE { self.blamed_class(pool) } else { None };
+            if let Some(why) = blamed.or_else(|| Some(format!("{said}; {}", self.zones_left_alone(pool)?))) {
                 *reason = of_pool(pool, &why);
             }
         }
         reasons
+    }
+
+    /// What is said of the zones that the node class of a NodePool leaves alone, if there are some.
+    fn zones_left_alone(&self, pool: &str) -> Option<String> {
+        let class = self.view.pools.get(pool)?.spec.template.spec.node_class_ref.as_ref()?;
+        let zones: Vec<&str> = self.offers.get(&class_key(class))?.left_alone.keys().map(String::as_str).collect();
+        let (zone, is) = if zones.len() == 1 { ("zone", "is") } else { ("zones", "are") };
+        let all = zones.join(", ");
+        (!zones.is_empty()).then(|| format!("{zone} {all} {is} left alone, as machines did not join there"))
     }
 
     pub(super) fn explain_pod(&mut self, object: &ObjectRef, message: &str, now: Timestamp) {
