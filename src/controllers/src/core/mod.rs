@@ -180,7 +180,7 @@ pub(crate) struct Core {
     batch: Option<(Timestamp, Timestamp)>,
     /// Whether somebody waits for room.
     has_waiting: bool,
-    /// Nodes where pods come next that run yet on nodes which go away.
+    /// Nodes to which pods move that still run on nodes which go away.
     moves_to: BTreeSet<String>,
     /// Nodes that were launched for pods and Reservations.
     planned: AllPlanned,

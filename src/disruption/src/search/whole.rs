@@ -78,8 +78,8 @@ impl Search<'_> {
         }
         // What is left of its proposals are those that a decision refuses. Without new nodes, or where little is hoped for with
         // them, a rank finds no more among them. Nor is there much to find with new nodes where spot may not make way for spot: who
-        // looks again and again does without. Among few nodes one pair may be much, and whole new nodes are little like the parts of
-        // them that the program prices pods at.
+        // looks again and again does without. In a small cluster one pair of nodes may save much, and the program misses it: it prices
+        // each pod at a part of a new node, and a node is launched whole.
         let looks_again = is_whole && self.options.only_now && !self.options.spot_to_spot;
         let may_skip = looks_again && self.survey.candidates.len() > FEW;
         if may_skip || is_whole && self.has_proposed && !may_pay {
@@ -95,7 +95,7 @@ impl Search<'_> {
         }
         let Some(best) = best else { return Ok(false) };
         let best = self.thinned(best)?;
-        // Else pods would move again and again for the last cent.
+        // For less, pods would be moved again and again.
         if looks_again && best.worth.net.times(MUCH.into()) < self.hourly_cost {
             return Ok(false);
         }
