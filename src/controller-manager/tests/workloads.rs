@@ -623,6 +623,51 @@ async fn a_budget_counts_what_its_deployment_wants() {
     assert_eq!(allowed().await, (Some(4), Some(1)));
 }
 
+/// The regression: each of them was expected, so that a budget let pods go that a real one holds.
+#[tokio::test(start_paused = true)]
+async fn a_budget_expects_pods_without_a_controller_only_by_a_whole_minimum() {
+    for (bound, expected, allowed) in [
+        (json!({"maxUnavailable": 1}), 0, 0),
+        (json!({"maxUnavailable": "50%"}), 0, 0),
+        (json!({"minAvailable": "50%"}), 0, 0),
+        (json!({"minAvailable": 1}), 2, 1),
+    ] {
+        let world = World::new();
+        world.node("n1", &json!({})).await;
+        for pod in ["a", "b"] {
+            let pod = json!({"metadata": {"name": pod, "labels": {"app": "web"}},
+                "spec": {"containers": [{"name": "c", "image": "i"}]}});
+            world.create("pods/default", &pod).await;
+        }
+        world.live("n1").await;
+        let mut spec = bound.clone();
+        spec["selector"] = json!({"matchLabels": {"app": "web"}});
+        world.create("poddisruptionbudgets/default", &json!({"metadata": {"name": "b"}, "spec": spec})).await;
+        world.settle().await;
+        let status = world.get("poddisruptionbudgets/default/b").await.unwrap()["status"].clone();
+        let seen = (&status["expectedPods"], &status["currentHealthy"], &status["disruptionsAllowed"]);
+        assert_eq!(seen, (&json!(expected), &json!(2), &json!(allowed)), "{bound}");
+        let warns = told(&world, "b").await.iter().any(|(reason, ..)| reason == "UnmanagedPods");
+        assert_eq!(warns, expected == 0, "{bound}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_budget_of_pods_whose_controller_has_no_scale_lets_none_go() {
+    let world = World::new();
+    world.node("n1", &json!({})).await;
+    world.create("daemonsets/default", &workload("log", 1, "one")).await;
+    let budget = json!({"metadata": {"name": "b"},
+        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "log"}}}});
+    world.create("poddisruptionbudgets/default", &budget).await;
+    world.live("n1").await;
+    let budget = world.get("poddisruptionbudgets/default/b").await.unwrap();
+    let condition = common::condition(&budget, "DisruptionAllowed").unwrap();
+    assert_eq!(condition["reason"], "SyncFailed");
+    assert_eq!(condition["message"], "daemonsets.apps does not implement the scale subresource");
+    assert_eq!(budget["status"]["disruptionsAllowed"], 0);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_workload_whose_pods_are_refused_says_why() {
     let world = World::new();

@@ -20,32 +20,38 @@ use crate::write::{Effect, Write};
 /// An eviction that did not delete its pod is forgotten after this.
 const FORGOTTEN: SignedDuration = SignedDuration::from_mins(2);
 
+/// Kinds of controllers that say nowhere how many pods they want.
+const WITHOUT_SCALE: [(&str, &str); 2] = [("Job", "jobs.batch"), ("DaemonSet", "daemonsets.apps")];
+/// What is told of pods without a controller where only those with one are expected.
+const UNMANAGED: &str = "Pods selected by this PodDisruptionBudget were found to be unmanaged. As a result, the status of \
+                         the PDB cannot be calculated correctly, which may result in undefined behavior. To account for \
+                         these pods please set \".spec.minAvailable\" field of the PDB to an integer value.";
+
 pub(crate) fn sync(core: &mut Core, key: &NamespacedName) -> Effect {
     let Some(budget) = core.caches.budgets.get(key).cloned() else { return Effect::Done };
     let Some(spec) = budget.spec.as_ref().filter(|_| budget.metadata.deletion_timestamp.is_none()) else {
         return Effect::Done;
     };
     let members = core.caches.indexes.selected.members(&Work::Budget(key.clone()));
-    let pods: Vec<Arc<Pod>> =
-        members.filter_map(|key| core.caches.pods.get(key)).filter(|pod| !pod.has_ended()).cloned().collect();
+    let pods: Vec<Arc<Pod>> = members.filter_map(|key| core.caches.pods.get(key)).cloned().collect();
     let now = core.now();
     let disrupted = still_disrupted(core, key, &budget, &pods, now);
     let is_healthy =
-        |pod: &&Arc<Pod>| pod.is_ready() && !pod.is_terminating() && !disrupted.contains_key(&*pod.metadata.name);
+        |pod: &&Arc<Pod>| pod.is_ready() && pod.is_active() && !disrupted.contains_key(&*pod.metadata.name);
     let healthy = count(pods.iter().filter(is_healthy).count());
-    let (expected, desired) = match (&spec.max_unavailable, &spec.min_available) {
-        (Some(max), _) => {
-            let expected = expected(core, &pods);
-            (expected, (expected - scaled(Some(max), expected, true)).max(0))
-        }
-        (None, Some(min @ IntOrString::String(_))) => {
-            let expected = expected(core, &pods);
-            (expected, scaled(Some(min), expected, true))
-        }
-        (None, min) => (count(pods.len()), scaled(min.as_ref(), count(pods.len()), true)),
+    let by_scale =
+        matches!((&spec.max_unavailable, &spec.min_available), (Some(_), _) | (_, Some(IntOrString::String(_))));
+    let expected = if by_scale { expected(core, &pods) } else { Ok(count(pods.len())) };
+    let was = budget.status.clone().unwrap_or_default();
+    let expected = match expected {
+        Ok(expected) => expected,
+        Err(problem) => return fail_safe(key, &budget, &was, problem, &Time(now)),
+    };
+    let desired = match (&spec.max_unavailable, &spec.min_available) {
+        (Some(max), _) => (expected - scaled(Some(max), expected, true)).max(0),
+        (None, min) => scaled(min.as_ref(), expected, true),
     };
     let allowed = if expected > 0 { (healthy - desired).max(0) } else { 0 };
-    let was = budget.status.clone().unwrap_or_default();
     let mut status = PodDisruptionBudgetStatus {
         expected_pods: expected,
         current_healthy: healthy,
@@ -55,21 +61,43 @@ pub(crate) fn sync(core: &mut Core, key: &NamespacedName) -> Effect {
         disrupted_pods: Some(disrupted).filter(|pods| !pods.is_empty()),
         conditions: was.conditions.clone(),
     };
-    set_condition(&mut status, &Time(now));
+    let is_left = allowed > 0;
+    let (is, reason) = if is_left { ("True", "SufficientPods") } else { ("False", "InsufficientPods") };
+    set_condition(&mut status, is, reason, String::new(), &Time(now));
     if status == was {
         return Effect::Done;
     }
-    let mut object: PodDisruptionBudget = (*budget).clone();
-    object.status = Some(status);
-    let write = Write::replace_status(&BUDGETS, key, &object);
+    let write = write_status(key, &budget, status);
     let about = Involved::new(&BUDGETS, View::of(&budget.metadata));
-    let none = || Telling::done(about, "NoPods", "No matching pods found");
-    Effect::InOrder(vec![if pods.is_empty() { write.telling(none()) } else { write }])
+    let is_unmanaged = |pod: &Arc<Pod>| pod.view().controller().is_none();
+    Effect::InOrder(vec![if pods.is_empty() {
+        write.telling(Telling::done(about, "NoPods", "No matching pods found"))
+    } else if by_scale && pods.iter().any(is_unmanaged) {
+        write.telling(Telling::warning(about, "UnmanagedPods", UNMANAGED))
+    } else {
+        write
+    }])
 }
 
-fn set_condition(status: &mut PodDisruptionBudgetStatus, now: &Time) {
-    let is_left = status.disruptions_allowed > 0;
-    let (is, reason) = if is_left { ("True", "SufficientPods") } else { ("False", "InsufficientPods") };
+/// Lets no pod go of a budget whose pods cannot be counted.
+fn fail_safe(
+    key: &NamespacedName,
+    budget: &PodDisruptionBudget,
+    was: &PodDisruptionBudgetStatus,
+    problem: String,
+    now: &Time,
+) -> Effect {
+    let mut status = PodDisruptionBudgetStatus { disruptions_allowed: 0, ..was.clone() };
+    set_condition(&mut status, "False", "SyncFailed", problem, now);
+    if status == *was { Effect::Done } else { Effect::InOrder(vec![write_status(key, budget, status)]) }
+}
+
+fn write_status(key: &NamespacedName, budget: &PodDisruptionBudget, status: PodDisruptionBudgetStatus) -> Write {
+    let object = PodDisruptionBudget { status: Some(status), ..budget.clone() };
+    Write::replace_status(&BUDGETS, key, &object)
+}
+
+fn set_condition(status: &mut PodDisruptionBudgetStatus, is: &str, reason: &str, message: String, now: &Time) {
     let all = status.conditions.get_or_insert_default();
     let known = all.iter().position(|condition| condition.type_ == "DisruptionAllowed");
     let known = known.map(|position| all.remove(position));
@@ -79,7 +107,7 @@ fn set_condition(status: &mut PodDisruptionBudgetStatus, now: &Time) {
         type_: "DisruptionAllowed".to_owned(),
         status: is.to_owned(),
         reason: reason.to_owned(),
-        message: String::new(),
+        message,
         observed_generation: status.observed_generation,
         last_transition_time: since,
     });
@@ -106,25 +134,29 @@ fn still_disrupted(
     left
 }
 
-/// How many pods the controllers of some pods want.
-fn expected(core: &Core, pods: &[Arc<Pod>]) -> i32 {
+/// How many pods the controllers of some pods want. Pods without a controller are not expected. Fails where a controller
+/// has no scale.
+fn expected(core: &Core, pods: &[Arc<Pod>]) -> Result<i32, String> {
     let mut scales: BTreeMap<String, i32> = BTreeMap::new();
-    let mut alone = 0;
+    let mut others = 0;
     // Pods of one workload have one scale behind them, which is looked up once.
     let mut last = None;
     for pod in pods {
-        let owner = pod.view().controller().map(|owner| owner.uid.as_str());
-        if owner.is_some() && owner == last {
+        let Some(owner) = pod.view().controller() else { continue };
+        if last == Some(&owner.uid) {
             continue;
         }
         if let Some((uid, replicas)) = scale_behind(core, pod) {
             scales.insert(uid, replicas);
-            last = owner;
+            last = Some(&owner.uid);
+        } else if let Some((_, resource)) = WITHOUT_SCALE.iter().find(|(kind, _)| *kind == owner.kind) {
+            return Err(format!("{resource} does not implement the scale subresource"));
         } else {
-            alone += 1;
+            // The controller is gone, or of a kind whose scale is not known here.
+            others += 1;
         }
     }
-    alone + scales.values().sum::<i32>()
+    Ok(others + scales.values().sum::<i32>())
 }
 
 /// What says how many pods like this one there should be: a Deployment before its ReplicaSets.
