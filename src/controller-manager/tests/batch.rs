@@ -330,3 +330,37 @@ async fn restarts_in_place_count_as_far_as_pods_may_fail() {
         }
     }
 }
+
+/// The regression: the start time went with the suspension.
+#[tokio::test(start_paused = true)]
+async fn a_suspended_job_keeps_its_start_time_until_it_is_resumed() {
+    let world = World::new();
+    job(&world, &json!({"completions": 2})).await;
+    let started = world.get("jobs/default/j").await.unwrap()["status"]["startTime"].clone();
+    assert!(started.is_string());
+    minutes(1).await;
+    let job = set_job(&world, &json!({"suspend": true})).await;
+    let suspended = common::condition(&job, "Suspended").unwrap();
+    assert_eq!((&suspended["status"], &suspended["reason"]), (&json!("True"), &json!("JobSuspended")));
+    assert_eq!(job["status"]["startTime"], started);
+    minutes(1).await;
+    let job = set_job(&world, &json!({"suspend": false})).await;
+    let suspended = common::condition(&job, "Suspended").unwrap();
+    assert_eq!((&suspended["status"], &suspended["reason"]), (&json!("False"), &json!("JobResumed")));
+    assert_eq!(job["status"]["startTime"], suspended["lastTransitionTime"]);
+    assert_ne!(job["status"]["startTime"], started);
+    let told = world.list("events/default").await;
+    let told: Vec<&str> = told.iter().filter_map(|event| event["reason"].as_str()).collect();
+    assert!(told.contains(&"Suspended") && told.contains(&"Resumed"), "{told:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_deadline_of_a_suspended_job_does_not_pass() {
+    let world = World::new();
+    job(&world, &json!({"activeDeadlineSeconds": 90})).await;
+    let job = set_job(&world, &json!({"suspend": true})).await;
+    assert!(common::is_true(&job, "Suspended"), "{job}");
+    minutes(10).await;
+    let job = world.get("jobs/default/j").await.unwrap();
+    assert!(common::is_true(&job, "Suspended") && !common::is_true(&job, "FailureTarget"), "{job}");
+}

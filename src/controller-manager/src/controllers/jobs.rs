@@ -93,7 +93,7 @@ fn run(core: &mut Core, key: &NamespacedName, job: &Job, spec: &JobSpec, pods: &
     let (succeeded, failed) = (tally.succeeded(), tally.failed());
     let mut active: Vec<&Arc<Pod>> = pods.iter().filter(|pod| pod.is_active()).collect();
     let is_suspended = spec.suspend == Some(true);
-    let is_late = is_late(core, key, job, spec, now);
+    let is_late = !is_suspended && is_late(core, key, job, spec, now);
     let backoff_limit = size(spec.backoff_limit.unwrap_or(6));
     let is_complete = match completions {
         Some(wanted) => succeeded >= wanted,
@@ -168,7 +168,7 @@ fn run(core: &mut Core, key: &NamespacedName, job: &Job, spec: &JobSpec, pods: &
     tally.note(&mut status);
     // The end is told when all pods are gone or counted.
     let has_ended = terminating == 0 && writes.is_empty() && tally.is_settled();
-    finish_status(&mut status, is_suspended, (verdict, has_ended), &Time(now));
+    let resumption = finish_status(&mut status, is_suspended, (verdict, has_ended), &Time(now));
     let mut then = Vec::new();
     if job.status.as_ref() != Some(&status) {
         let mut object = job.clone();
@@ -177,7 +177,10 @@ fn run(core: &mut Core, key: &NamespacedName, job: &Job, spec: &JobSpec, pods: &
         then.push(match verdict.filter(|_| finished(&object).is_some()) {
             Some(("Complete", ..)) => write.telling(Telling::done(about.clone(), "Completed", "Job completed")),
             Some((_, reason, message)) => write.telling(Telling::warning(about.clone(), reason, message)),
-            None => write,
+            None => match resumption {
+                Some((reason, message)) => write.telling(Telling::done(about.clone(), reason, message)),
+                None => write,
+            },
         });
     }
     // A pod is released once it is written down.
@@ -206,49 +209,62 @@ fn is_late(core: &mut Core, key: &NamespacedName, job: &Job, spec: &JobSpec, now
     due <= now
 }
 
+/// Writes conditions and times. Returns reason and message of the Event where the Job was suspended or resumed.
 fn finish_status(
     status: &mut JobStatus,
     is_suspended: bool,
     (verdict, has_ended): (Option<Verdict>, bool),
     now: &Time,
-) {
+) -> Option<(&'static str, &'static str)> {
     status.uncounted_terminated_pods.get_or_insert_with(UncountedTerminatedPods::default);
-    if is_suspended {
-        status.start_time = None;
-    } else {
+    if !is_suspended {
         status.start_time.get_or_insert_with(|| now.clone());
     }
-    let was_suspended = status.conditions.iter().flatten().any(|one| one.type_ == "Suspended" && one.status == "True");
-    if is_suspended && !was_suspended {
-        set_condition(status, "Suspended", "True", "JobSuspended", "Job suspended", now);
-    } else if !is_suspended && was_suspended {
-        set_condition(status, "Suspended", "False", "JobResumed", "Job resumed", now);
-    }
-    let Some((type_, reason, message)) = verdict else { return };
+    let Some((type_, reason, message)) = verdict else {
+        let is_known = |one: &JobCondition| one.type_ == "Suspended" && one.status == "True";
+        let was_suspended = status.conditions.iter().flatten().any(is_known);
+        return match (was_suspended, is_suspended) {
+            (false, true) => {
+                // The start time stays, as in kube-controller-manager.
+                set_condition(status, "Suspended", "True", "JobSuspended", "Job suspended", now);
+                Some(("Suspended", "Job suspended"))
+            }
+            (true, false) => {
+                set_condition(status, "Suspended", "False", "JobResumed", "Job resumed", now);
+                status.start_time = Some(now.clone());
+                Some(("Resumed", "Job resumed"))
+            }
+            _ => None,
+        };
+    };
     let before = if type_ == "Complete" { "SuccessCriteriaMet" } else { "FailureTarget" };
     if !status.conditions.iter().flatten().any(|one| one.type_ == before && one.status == "True") {
         set_condition(status, before, "True", reason, message, now);
     }
     if !has_ended {
-        return;
+        return None;
     }
     if type_ == "Complete" {
         status.completion_time.get_or_insert_with(|| now.clone());
     }
     set_condition(status, type_, "True", reason, message, now);
+    None
 }
 
 fn set_condition(status: &mut JobStatus, type_: &str, is: &str, reason: &str, message: &str, now: &Time) {
-    let all = status.conditions.get_or_insert_default();
-    all.retain(|condition| condition.type_ != type_);
-    all.push(JobCondition {
+    let new = JobCondition {
         type_: type_.to_owned(),
         status: is.to_owned(),
         reason: Some(reason.to_owned()),
         message: Some(message.to_owned()),
         last_probe_time: Some(now.clone()),
         last_transition_time: Some(now.clone()),
-    });
+    };
+    let all = status.conditions.get_or_insert_default();
+    match all.iter_mut().find(|condition| condition.type_ == type_) {
+        Some(known) => *known = new,
+        None => all.push(new),
+    }
 }
 
 fn create(job: &Job, spec: &JobSpec, index: Option<i32>) -> Write {
