@@ -548,6 +548,36 @@ async fn an_indexed_job_has_one_pod_of_each_index() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn pods_of_an_indexed_job_know_their_index() {
+    let world = World::new();
+    let own = json!({"name": "JOB_COMPLETION_INDEX", "value": "own"});
+    let template = json!({"spec": {"restartPolicy": "Never",
+        "initContainers": [{"name": "init", "image": "i"}],
+        "containers": [{"name": "c", "image": "i", "env": [{"name": "A", "value": "b"}]},
+                       {"name": "own", "image": "i", "env": [own]}]}});
+    let long = "a".repeat(60);
+    for name in ["j", &long] {
+        let job = json!({"metadata": {"name": name},
+            "spec": {"completions": 1, "completionMode": "Indexed", "template": template}});
+        world.create("jobs/default", &job).await;
+    }
+    world.settle().await;
+    let pods = world.pods().await;
+    let pod = pods.iter().find(|pod| name(pod).starts_with("j-0-")).unwrap();
+    assert_eq!((name(pod).len(), &pod["spec"]["hostname"]), ("j-0-12345".len(), &json!("j-0")));
+    let index = "batch.kubernetes.io/job-completion-index";
+    assert_eq!((&pod["metadata"]["labels"][index], &pod["metadata"]["annotations"][index]), (&json!("0"), &json!("0")));
+    let field = json!({"apiVersion": "v1", "fieldPath": format!("metadata.labels['{index}']")});
+    let told = json!({"name": "JOB_COMPLETION_INDEX", "valueFrom": {"fieldRef": field}});
+    assert_eq!(pod["spec"]["initContainers"][0]["env"], json!([told]));
+    assert_eq!(pod["spec"]["containers"][0]["env"], json!([{"name": "A", "value": "b"}, told]));
+    assert_eq!(pod["spec"]["containers"][1]["env"], json!([own]));
+    // A long name is cut before the index.
+    let start = format!("{}-0-", "a".repeat(55));
+    assert!(pods.iter().any(|pod| name(pod).starts_with(&start) && name(pod).len() == 63), "{pods:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_replication_controller_has_as_many_pods_as_it_wants() {
     let world = World::new();
     let template =

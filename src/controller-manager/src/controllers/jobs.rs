@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::batch::v1::{Job, JobCondition, JobSpec, JobStatus, UncountedTerminatedPods};
+use k8s_openapi::api::core::v1::{Container, EnvVar, EnvVarSource, ObjectFieldSelector};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 
@@ -19,6 +20,8 @@ use crate::resource::{JOBS, PODS};
 use crate::work::Work;
 use crate::write::{Effect, Write};
 
+/// So much of a generated name comes before its last five characters.
+const MAX_PREFIX: usize = 58;
 /// Pods that are created at a time for one Job.
 const BURST: usize = 500;
 
@@ -275,11 +278,30 @@ fn create(job: &Job, spec: &JobSpec, index: Option<i32>) -> Write {
         Some(index) => {
             annotate(&mut pod.metadata, INDEX, &index.to_string());
             set_label(&mut pod.metadata, INDEX, &index.to_string());
-            format!("{}-{index}-", view.name)
+            if let Some(spec) = &mut pod.spec {
+                spec.hostname = Some(format!("{}-{index}", view.name));
+                let inits = spec.init_containers.iter_mut().flatten();
+                inits.chain(&mut spec.containers).for_each(tell_index);
+            }
+            let end = format!("-{index}-");
+            let room = MAX_PREFIX.saturating_sub(end.len());
+            view.name.chars().take(room).chain(end.chars()).collect()
         }
         None => format!("{}-", view.name),
     };
     let key = NamespacedName::new(view.namespace, &prefix);
     pod.metadata.generate_name = Some(prefix);
     Write::create(&PODS, &key, &pod).telling(Telling::created_pod(Involved::new(&JOBS, view)))
+}
+
+/// Tells a container the index of its pod, unless it has a variable of that name.
+fn tell_index(container: &mut Container) {
+    const NAME: &str = "JOB_COMPLETION_INDEX";
+    if container.env.iter().flatten().any(|variable| variable.name == NAME) {
+        return;
+    }
+    let label = ObjectFieldSelector { field_path: format!("metadata.labels['{INDEX}']"), ..Default::default() };
+    let source = EnvVarSource { field_ref: Some(label), ..EnvVarSource::default() };
+    let variable = EnvVar { name: NAME.to_owned(), value_from: Some(source), ..EnvVar::default() };
+    container.env.get_or_insert_default().push(variable);
 }
