@@ -17,7 +17,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::clock::{Clock, later};
 use crate::node::{Hosted, Registration};
-use crate::pod::{Record, Stage, Templates};
+use crate::pod::{DEADLINE_EXCEEDED, Record, Stage, Templates};
 use crate::requests::{self, Amounts};
 use crate::writes::{WriteTarget, Writes};
 use crate::{Command, KubeletConfig, NodeSpec};
@@ -251,12 +251,13 @@ impl Loop {
                 return;
             };
             if !problems.is_empty() {
-                self.tell(&record, "InvalidAnnotation", problems.join("; "));
+                self.tell(&record, "Warning", "InvalidAnnotation", problems.join("; "));
             }
             self.by_node.entry(record.node.clone()).or_default().insert(uid.clone());
             self.pods.insert(uid.clone(), record);
         }
         if let Some(record) = self.pods.get_mut(&uid) {
+            record.observe_deadline(pod, &self.config);
             record.observe_deletion(pod, &self.config, now);
         }
         self.admit(&uid);
@@ -325,7 +326,7 @@ impl Loop {
                 let message = format!("Pod was rejected: {rejection}");
                 record.reject(rejection.reason(), message.clone(), now);
                 let record = record.clone();
-                self.tell(&record, &rejection.reason(), message);
+                self.tell(&record, "Warning", &rejection.reason(), message);
             }
         }
     }
@@ -337,7 +338,9 @@ impl Loop {
         if !self.nodes.contains_key(&record.node) {
             return;
         }
+        let had_exceeded = record.has_exceeded_deadline();
         record.advance(&self.config, now);
+        let exceeds = (!had_exceeded && record.has_exceeded_deadline()).then(|| record.clone());
         let is_due = record.is_dirty || (record.is_stopped && !record.is_deleted);
         let due = record.due(&self.config).filter(|_| record.timer != record.due(&self.config));
         record.timer = due.or(record.timer);
@@ -347,6 +350,10 @@ impl Loop {
         // An earlier timer that has become idle does nothing when it fires.
         if let Some(due) = due {
             self.at(due, Timer::Pod(uid.to_owned()));
+        }
+        if let Some(record) = exceeds {
+            let (reason, message) = DEADLINE_EXCEEDED;
+            self.tell(&record, "Normal", reason, message.to_owned());
         }
     }
 

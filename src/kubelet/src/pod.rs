@@ -18,6 +18,21 @@ use crate::requests::{self, Amounts};
 const FIRST_BACKOFF: Duration = Duration::from_secs(10);
 const LAST_BACKOFF: Duration = Duration::from_secs(300);
 
+/// Why a pod has failed that ran for longer than it may, in kubelet's words.
+pub(crate) const DEADLINE_EXCEEDED: (&str, &str) =
+    ("DeadlineExceeded", "Pod was active on the node longer than the specified deadline");
+/// The exit code of a container that was told to end.
+const TERMINATED: i32 = 143;
+
+/// For how long a pod may be active on its node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Deadline {
+    /// From its admission.
+    after: Duration,
+    /// How long its containers then take to stop.
+    stop: Duration,
+}
+
 /// When a pod's containers are started again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RestartPolicy {
@@ -95,6 +110,8 @@ pub(crate) struct Record {
     pub(crate) has_finalizers: bool,
     pub(crate) stage: Stage,
     pub(crate) admitted: Option<Timestamp>,
+    /// Few pods have one.
+    pub(crate) deadline: Option<Box<Deadline>>,
     pub(crate) restarts: i32,
     /// How the containers ended last.
     pub(crate) last_exit: Option<(Timestamp, Timestamp, i32)>,
@@ -158,6 +175,7 @@ impl Record {
             has_finalizers: false,
             stage: Stage::Bound,
             admitted: None,
+            deadline: None,
             restarts: 0,
             last_exit: None,
             ip: None,
@@ -195,6 +213,21 @@ impl Record {
         !matches!(self.stage, Stage::Bound | Stage::Finished { .. }) && !self.is_stopped
     }
 
+    /// Takes in for how long the pod may be active, which may change while it runs.
+    pub(crate) fn observe_deadline(&mut self, pod: &Pod, config: &KubeletConfig) {
+        let seconds = pod.spec.as_ref().and_then(|spec| spec.active_deadline_seconds);
+        self.deadline = seconds.map(|seconds| {
+            let grace = pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds).unwrap_or(30);
+            let duration = |seconds: i64| Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
+            Box::new(Deadline { after: duration(seconds), stop: self.stop_time(config, duration(grace)) })
+        });
+    }
+
+    /// How long the containers take to stop.
+    fn stop_time(&self, config: &KubeletConfig, grace: Duration) -> Duration {
+        self.template.behaviour.stops_after.unwrap_or(config.stop_delay).min(grace)
+    }
+
     /// Takes in that the pod is being deleted, or that its grace became shorter.
     pub(crate) fn observe_deletion(&mut self, pod: &Pod, config: &KubeletConfig, now: Timestamp) {
         self.has_finalizers = pod.metadata.finalizers.iter().flatten().next().is_some();
@@ -202,7 +235,7 @@ impl Record {
             return;
         }
         let grace = u64::try_from(pod.metadata.deletion_grace_period_seconds.unwrap_or(0)).unwrap_or(0);
-        let stop = self.template.behaviour.stops_after.unwrap_or(config.stop_delay).min(Duration::from_secs(grace));
+        let stop = self.stop_time(config, Duration::from_secs(grace));
         let runs = matches!(self.stage, Stage::Running { .. } | Stage::BackOff { .. });
         let stops_at = if runs { later(now, stop) } else { now };
         self.stops_at = Some(self.stops_at.map_or(stops_at, |known| known.min(stops_at)));
@@ -230,6 +263,10 @@ impl Record {
                 return;
             }
             self.is_dirty = true;
+            if self.deadline_due().is_some_and(|over| over <= due) {
+                self.exceed_deadline(due);
+                return;
+            }
             self.stage = match self.stage {
                 Stage::Starting { .. } => {
                     Stage::Running { since: due, is_ready: self.template.behaviour.ready_after.is_zero() }
@@ -264,7 +301,32 @@ impl Record {
             }
             Stage::BackOff { until, .. } => Some(*until),
         };
-        own.into_iter().chain(self.stops_at).min()
+        own.into_iter().chain(self.stops_at).chain(self.deadline_due()).min()
+    }
+
+    /// When it has ended because of its deadline.
+    fn deadline_due(&self) -> Option<Timestamp> {
+        let deadline = self.deadline.as_ref()?;
+        let over = later(self.admitted?, deadline.after);
+        match self.stage {
+            Stage::Bound | Stage::Finished { .. } => None,
+            Stage::Running { .. } => Some(later(over, deadline.stop)),
+            Stage::Starting { .. } | Stage::BackOff { .. } => Some(over),
+        }
+    }
+
+    fn exceed_deadline(&mut self, now: Timestamp) {
+        if let Stage::Running { since, .. } = self.stage {
+            self.last_exit = Some((since, now, TERMINATED));
+        }
+        let (reason, message) = DEADLINE_EXCEEDED;
+        self.stage =
+            Stage::Finished { succeeded: false, reason: Some(reason.to_owned()), message: Some(message.to_owned()) };
+    }
+
+    /// Whether it has failed because of its deadline.
+    pub(crate) fn has_exceeded_deadline(&self) -> bool {
+        matches!(&self.stage, Stage::Finished { reason: Some(reason), .. } if reason == DEADLINE_EXCEEDED.0)
     }
 
     fn ended(&mut self, since: Timestamp, now: Timestamp) -> Stage {

@@ -30,7 +30,7 @@ pub(crate) fn of_pod(record: &Record, host_ip: &str, now: Timestamp) -> PodStatu
             (if *succeeded { "Succeeded" } else { "Failed" }, reason.clone(), message.clone())
         }
     };
-    let was_rejected = reason.is_some();
+    let was_rejected = reason.is_some() && !record.has_exceeded_deadline();
     PodStatus {
         phase: Some(phase.to_owned()),
         reason,

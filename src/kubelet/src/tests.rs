@@ -301,6 +301,63 @@ async fn a_pod_of_a_job_ends_by_itself() {
     assert_eq!(world.phase("p").await, "Succeeded");
 }
 
+#[rstest]
+#[case::runs("1s", 40)]
+#[case::stops_slowly("5s", 44)]
+#[tokio::test(start_paused = true)]
+async fn a_pod_fails_that_is_active_for_longer_than_it_may(#[case] stops_after: &str, #[case] runs: u64) {
+    let world = World::new();
+    world.node("a").await;
+    let mut change = annotated("berth.sh/stops-after", stops_after);
+    merge(&mut change, json!({"spec": {"activeDeadlineSeconds": 40}}));
+    world.pod("p", "2", change).await;
+    sleep(runs).await;
+    let status = world.status("p").await;
+    assert_eq!((&status["phase"], condition(&status, "Ready")), (&json!("Running"), json!("True")));
+    sleep(2).await;
+    let status = world.status("p").await;
+    assert_eq!((&status["phase"], &status["reason"]), (&json!("Failed"), &json!("DeadlineExceeded")));
+    assert_eq!(status["message"], "Pod was active on the node longer than the specified deadline");
+    assert_eq!(condition(&status, "Ready"), "False");
+    assert_eq!(status["containerStatuses"][0]["state"]["terminated"]["exitCode"], 143);
+    let events = Api::<Event>::default_namespaced(world.client.clone()).list(&ListParams::default()).await.unwrap();
+    let told: Vec<_> = events.items.iter().map(|event| (event.reason.as_deref(), event.type_.as_deref())).collect();
+    assert_eq!(told, [(Some("DeadlineExceeded"), Some("Normal"))]);
+    // It takes no room any more, and does not start again.
+    world.pod("next", "2", json!({})).await;
+    sleep(100).await;
+    assert_eq!([world.phase("p").await, world.phase("next").await], ["Failed", "Running"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deadline_counts_from_the_start_of_the_pod_and_may_be_set_while_it_runs() {
+    let world = World::new();
+    world.pod("late", "1", json!({"spec": {"activeDeadlineSeconds": 40}})).await;
+    sleep(100).await;
+    world.node("a").await;
+    world.pod("set", "1", json!({})).await;
+    sleep(30).await;
+    assert_eq!(world.phase("late").await, "Running");
+    let patch = kube::api::Patch::Merge(json!({"spec": {"activeDeadlineSeconds": 20}}));
+    world.pods().patch("set", &kube::api::PatchParams::default(), &patch).await.unwrap();
+    sleep(2).await;
+    assert_eq!(world.status("set").await["reason"], "DeadlineExceeded");
+    sleep(20).await;
+    assert_eq!(world.status("late").await["reason"], "DeadlineExceeded");
+}
+
+/// A restart policy, containers that wait for their next start, and an end by itself do not get around it.
+#[tokio::test(start_paused = true)]
+async fn a_pod_whose_containers_end_again_and_again_fails_at_its_deadline() {
+    let world = World::new();
+    world.node("a").await;
+    let mut change = annotated("berth.sh/fails-after", "3s");
+    merge(&mut change, json!({"spec": {"activeDeadlineSeconds": 40}}));
+    world.pod("p", "1", change).await;
+    sleep(42).await;
+    assert_eq!(world.status("p").await["reason"], "DeadlineExceeded");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_deleted_pod_with_a_finalizer_shows_that_it_ended() {
     let world = World::new();

@@ -169,8 +169,8 @@ impl Loop {
         }
     }
 
-    /// Writes an event about a pod.
-    pub(super) fn tell(&mut self, record: &Record, reason: &str, message: String) {
+    /// Writes an event about a pod, `Normal` or `Warning`.
+    pub(super) fn tell(&mut self, record: &Record, type_: &str, reason: &str, message: String) {
         self.count += 1;
         let now = self.clock.now();
         let event = Event {
@@ -187,7 +187,7 @@ impl Loop {
                 uid: Some(record.uid.clone()),
                 ..ObjectReference::default()
             },
-            type_: Some("Warning".to_owned()),
+            type_: Some(type_.to_owned()),
             reason: Some(reason.to_owned()),
             message: Some(message),
             source: Some(EventSource { component: Some("kubelet".to_owned()), host: Some(record.node.clone()) }),
