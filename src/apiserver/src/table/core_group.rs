@@ -37,7 +37,8 @@ pub(super) fn pod(pod: &Value, now: Timestamp) -> Vec<Value> {
 }
 
 fn pod_status(pod: &Value, statuses: &[Value]) -> String {
-    let mut reason = text_at(pod, &["status", "phase"]).to_owned();
+    let phase = text_at(pod, &["status", "phase"]);
+    let mut reason = phase.to_owned();
     let own = text_at(pod, &["status", "reason"]);
     if !own.is_empty() {
         own.clone_into(&mut reason);
@@ -56,11 +57,12 @@ fn pod_status(pod: &Value, statuses: &[Value]) -> String {
             }
         }
     }
-    if meta::has(pod, "deletionTimestamp") {
-        let lost = own == "NodeLost";
-        return if lost { "Unknown".to_owned() } else { "Terminating".to_owned() };
+    let has_ended = ["Succeeded", "Failed"].contains(&phase);
+    match meta::has(pod, "deletionTimestamp") {
+        true if own == "NodeLost" => "Unknown".to_owned(),
+        true if !has_ended => "Terminating".to_owned(),
+        _ => reason,
     }
-    reason
 }
 
 pub(super) fn node(node: &Value, now: Timestamp) -> Vec<Value> {
@@ -181,4 +183,27 @@ pub(super) fn quota(quota: &Value, now: Timestamp) -> Vec<Value> {
         if name.starts_with("limits.") { limits.push(part) } else { requests.push(part) }
     }
     vec![meta::name(quota).into(), requests.join(", ").into(), limits.join(", ").into(), age(quota, now)]
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    #[rstest]
+    #[case::runs(json!({"phase": "Running"}), "Terminating")]
+    #[case::on_a_lost_node(json!({"phase": "Running", "reason": "NodeLost"}), "Unknown")]
+    #[case::succeeded(json!({"phase": "Succeeded", "containerStatuses": [
+        {"state": {"terminated": {"exitCode": 0, "reason": "Completed"}}}]}), "Completed")]
+    #[case::failed(json!({"phase": "Failed", "containerStatuses": [
+        {"state": {"terminated": {"exitCode": 1, "reason": "Error"}}}]}), "Error")]
+    #[case::rejected(json!({"phase": "Failed", "reason": "OutOfcpu"}), "OutOfcpu")]
+    fn a_pod_that_is_being_deleted_is_terminating_until_it_has_ended(#[case] status: Value, #[case] told: &str) {
+        let metadata =
+            json!({"name": "p", "deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.com/a"]});
+        let cells = pod(&json!({"metadata": metadata, "spec": {}, "status": status}), Timestamp::UNIX_EPOCH);
+        assert_eq!(cells[2], told);
+    }
 }
