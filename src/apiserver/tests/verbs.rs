@@ -521,3 +521,22 @@ async fn ports_of_a_network_policy_are_of_tcp() {
     assert_eq!(spec["ingress"][0]["ports"], json!([{"protocol": "TCP"}, {"protocol": "UDP"}]));
     assert_eq!(spec["egress"][0]["ports"], json!([{"port": 1, "protocol": "TCP"}]));
 }
+
+#[tokio::test]
+async fn what_a_limit_range_refuses_of_several_containers_alike_is_said_once() {
+    let server = ApiServer::new(Config::default());
+    let limits = json!([{"type": "Container", "max": {"cpu": "1"}, "min": {"memory": "1Gi"}}]);
+    let range = json!({"metadata": {"name": "r"}, "spec": {"limits": limits}});
+    send(&server, "POST", "/api/v1/namespaces/default/limitranges", &range).await;
+    let refused = async |cpus: [&str; 2]| {
+        let container =
+            |(name, cpu)| json!({"name": name, "image": "i", "resources": {"limits": {"cpu": cpu, "memory": "2Gi"}}});
+        let containers: Vec<Value> = ["a", "b"].into_iter().zip(cpus).map(container).collect();
+        let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": containers}});
+        send(&server, "POST", PODS, &pod).await.body["message"].as_str().unwrap().to_owned()
+    };
+    let of = |cpu: &str| format!("maximum cpu usage per Container is 1, but limit is {cpu}");
+    let forbidden = |why: &str| format!("pods \"p\" is forbidden: {why}");
+    assert_eq!(refused(["2", "2"]).await, forbidden(&of("2")));
+    assert_eq!(refused(["2", "3"]).await, forbidden(&format!("[{}, {}]", of("2"), of("3"))));
+}

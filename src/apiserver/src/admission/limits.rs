@@ -1,5 +1,6 @@
 //! LimitRanges: defaults for containers that say nothing, and bounds for what they say.
 
+use std::collections::BTreeSet;
 use std::str::FromStr;
 
 use berth_quantity::Quantity;
@@ -44,7 +45,7 @@ pub(super) fn apply(scope: &Scope<'_>, pod: &mut Value) -> Result<()> {
     for limit in limits(scope, "Pod") {
         check(&limit, &total(pod), "Pod", &mut wrong);
     }
-    refuse(&wrong, "pods", &name)
+    refuse(wrong, "pods", &name)
 }
 
 /// Checks the storage that a claim asks for.
@@ -54,11 +55,14 @@ pub(super) fn check_claim(scope: &Scope<'_>, claim: &Value) -> Result<()> {
         let resources = meta::at(claim, &["spec", "resources"]).unwrap_or(&Value::Null);
         check(&limit, resources, "PersistentVolumeClaim", &mut wrong);
     }
-    refuse(&wrong, "persistentvolumeclaims", meta::name(claim))
+    refuse(wrong, "persistentvolumeclaims", meta::name(claim))
 }
 
-fn refuse(wrong: &[String], plural: &str, name: &str) -> Result<()> {
-    match wrong {
+/// Refuses with all that is wrong; what is wrong with several containers alike is said once.
+fn refuse(mut wrong: Vec<String>, plural: &str, name: &str) -> Result<()> {
+    let mut told = BTreeSet::new();
+    wrong.retain(|one| told.insert(one.clone()));
+    match &wrong[..] {
         [] => Ok(()),
         [one] => Err(ApiError::forbidden("", plural, name, one)),
         several => Err(ApiError::forbidden("", plural, name, &format!("[{}]", several.join(", ")))),
