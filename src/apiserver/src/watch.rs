@@ -19,6 +19,8 @@ use crate::store::{Change, ChangeKind, Object, Range};
 use crate::table::Printer;
 
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
+/// The last bookmark comes so long before the end, as the real server's: who watches on begins near the present.
+const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 /// Without a timeout of the client's, a watch ends after this.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 /// No watch lasts longer, so that its end is an instant that the clock can tell.
@@ -39,7 +41,7 @@ struct Watcher {
     pending: VecDeque<Pending>,
     latest: tokio::sync::watch::Receiver<u64>,
     ends: Instant,
-    next_bookmark: Instant,
+    next_bookmark: Option<Instant>,
     /// Goes off at the end or at the next bookmark, whichever is first.
     alarm: Pin<Box<tokio::time::Sleep>>,
     is_first: bool,
@@ -84,7 +86,7 @@ pub(crate) fn open(
         pending: VecDeque::new(),
         latest,
         ends: starts + timeout,
-        next_bookmark: starts + BOOKMARK_INTERVAL,
+        next_bookmark: if options.bookmarks && !is_quiet { next_bookmark(starts, starts + timeout) } else { None },
         alarm: Box::pin(tokio::time::sleep_until(starts + timeout)),
         is_first: true,
         done: false,
@@ -99,6 +101,12 @@ pub(crate) fn open(
         let line = watcher.next().await?;
         Some((line, watcher))
     })))
+}
+
+/// When a watch that ends at `ends` sends a bookmark after `now`, if it sends another.
+fn next_bookmark(now: Instant, ends: Instant) -> Option<Instant> {
+    let last = ends.checked_sub(LAST_BOOKMARK)?;
+    Some(last.min(now + BOOKMARK_INTERVAL)).filter(|at| *at > now)
 }
 
 /// The version that is asked for; 0 where it is any or none.
@@ -172,8 +180,7 @@ impl Watcher {
 
     /// Waits for a change; a bookmark if one is due, and nothing if the watch is over or there is something to read.
     async fn wait(&mut self) -> Option<Bytes> {
-        let wants_bookmark = self.options.bookmarks && !self.server.inner.config.quiet_watches;
-        let mut until = if wants_bookmark { self.ends.min(self.next_bookmark) } else { self.ends };
+        let mut until = self.next_bookmark.map_or(self.ends, |at| self.ends.min(at));
         let expiry = if self.resource.storage == EVENTS { self.server.next_event_expiry() } else { None };
         if let Some(expiry) = expiry {
             until = until.min(expiry);
@@ -197,7 +204,7 @@ impl Watcher {
                     self.server.expire_events();
                     return None;
                 }
-                self.next_bookmark = Instant::now() + BOOKMARK_INTERVAL;
+                self.next_bookmark = next_bookmark(now, self.ends);
                 Some(self.bookmark(self.cursor, false))
             }
         }

@@ -140,3 +140,28 @@ async fn the_hash_of_openapi_stays_with_writes_and_changes_with_a_definition() {
     assert_ne!(hash("apis/example.com/v1").await, first);
     assert_eq!(hash("api/v1").await, before);
 }
+
+/// The regression: a client whose watch had ended before a minute was over began anew from where it was at first.
+#[tokio::test(start_paused = true)]
+async fn the_last_bookmark_comes_just_before_the_end_of_a_watch() {
+    let server = server();
+    let client = client(&server);
+    for (timeout, bookmarks) in [(30, vec![28]), (90, vec![60, 88]), (1, vec![])] {
+        let version = server.resource_version();
+        let query = format!("watch=true&allowWatchBookmarks=true&timeoutSeconds={timeout}&resourceVersion={version}");
+        let request = http::Request::builder().uri(format!("{MAPS}?{query}")).body(Body::empty()).unwrap();
+        let mut watch = client.send(request).await.unwrap().into_body();
+        let starts = tokio::time::Instant::now();
+        // What happens to another resource moves the version on, too.
+        let secret = json!({"metadata": {"generateName": "s-"}});
+        send(&client, "POST", "/api/v1/namespaces/default/secrets", secret).await;
+        let mut seen = Vec::new();
+        while let Some(frame) = watch.frame().await {
+            let event: Value = serde_json::from_slice(&frame.unwrap().into_data().unwrap()).unwrap();
+            assert_eq!(event["type"], "BOOKMARK");
+            assert_eq!(event["object"]["metadata"]["resourceVersion"], server.resource_version().to_string());
+            seen.push(starts.elapsed().as_secs());
+        }
+        assert_eq!((seen, starts.elapsed().as_secs()), (bookmarks, timeout));
+    }
+}
