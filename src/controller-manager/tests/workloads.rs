@@ -864,3 +864,32 @@ async fn a_deleted_pod_is_replaced_at_once() {
         world.live("n").await;
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_stateful_set_tells_of_its_pods_and_claims() {
+    let world = World::new();
+    world.node("n1", &json!({})).await;
+    let claim = json!({"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "1Gi"}}}});
+    let mut set = workload("db", 1, "one");
+    set["spec"]["volumeClaimTemplates"] = json!([claim]);
+    world.create("statefulsets/default", &set).await;
+    world.live("n1").await;
+    world.patch("statefulsets/default/db", &json!({"spec": {"replicas": 0}})).await;
+    world.live("n1").await;
+    let expected = [
+        ("SuccessfulCreate", "Create Claim data-db-0 Pod db-0 in StatefulSet db success"),
+        ("SuccessfulCreate", "Create Pod db-0 in StatefulSet db successful"),
+        ("SuccessfulDelete", "Delete Pod db-0 in StatefulSet db successful"),
+    ];
+    assert_eq!(told(&world, "db").await, expected.map(|(reason, message)| (reason.to_owned(), message.to_owned(), 1)));
+    let quota = json!({"metadata": {"name": "q"}, "spec": {"hard": {"pods": "0"}}});
+    world.create("resourcequotas/default", &quota).await;
+    world.settle().await;
+    world.patch("statefulsets/default/db", &json!({"spec": {"replicas": 1}})).await;
+    world.settle().await;
+    let refused = told(&world, "db").await;
+    let refused = refused.iter().find(|(reason, ..)| reason == "FailedCreate").unwrap();
+    let start = "Create Pod db-0 in StatefulSet db failed error: pods \"db-0\" is forbidden: exceeded quota: q";
+    assert!(refused.1.starts_with(start), "{refused:?}");
+}

@@ -133,8 +133,8 @@ impl Members<'_> {
                 }
                 Some(pod) if pod.has_ended() => {
                     if !pod.is_terminating() {
-                        writes
-                            .push(self.told(Write::delete_now(&PODS, &pod.view().key(), &pod.metadata.uid), "delete"));
+                        let delete = Write::delete_now(&PODS, &pod.view().key(), &pod.metadata.uid);
+                        writes.push(self.told(delete, "Delete", &pod.metadata.name));
                     }
                     if in_order {
                         return;
@@ -146,7 +146,7 @@ impl Members<'_> {
         }
         for (_, pod) in self.pods.iter().rev().filter(|(ordinal, _)| !(first..end).contains(ordinal)) {
             if !pod.is_terminating() {
-                writes.push(self.told(Write::delete(&PODS, &pod.view().key(), &pod.metadata.uid), "delete"));
+                writes.push(self.delete(pod));
             }
             if in_order {
                 return;
@@ -160,7 +160,7 @@ impl Members<'_> {
             for ordinal in (kept..end).rev() {
                 let Some((_, pod)) = at(ordinal).and_then(|position| self.pods.get(position)) else { return };
                 if !pod.is_terminating() && pod.revision_label() != Some(update.name.as_str()) {
-                    writes.push(self.told(Write::delete(&PODS, &pod.view().key(), &pod.metadata.uid), "delete"));
+                    writes.push(self.delete(pod));
                     return;
                 }
                 if !is_available(pod) {
@@ -177,20 +177,26 @@ impl Members<'_> {
         let is_old = |pod: &Pod| !pod.is_terminating() && pod.revision_label() != Some(update.name.as_str());
         let old = members().rev().filter(|(ordinal, pod)| *ordinal >= kept && is_old(pod));
         for (_, pod) in old.take(n_may_go) {
-            writes.push(self.told(Write::delete(&PODS, &pod.view().key(), &pod.metadata.uid), "delete"));
+            writes.push(self.delete(pod));
         }
     }
 
+    /// Deletes a member, and tells of it.
+    fn delete(&self, pod: &Pod) -> Write {
+        self.told(Write::delete(&PODS, &pod.view().key(), &pod.metadata.uid), "Delete", &pod.metadata.name)
+    }
+
     /// The same write, told of as upstream does.
-    fn told(&self, write: Write, verb: &str) -> Write {
+    fn told(&self, write: Write, verb: &str, member: &str) -> Write {
         let (done, failed) = match verb {
-            "create" => ("SuccessfulCreate", "FailedCreate"),
+            "Create" => ("SuccessfulCreate", "FailedCreate"),
             _ => ("SuccessfulDelete", "FailedDelete"),
         };
         let set = &self.key.name;
         let about = Involved::new(&STATEFUL_SETS, View::of(&self.set.metadata));
-        let telling = Telling::done(about, done, format!("{verb} Pod {{}} in StatefulSet {set} successful"));
-        write.telling(telling.or_refused(failed, format!("{verb} Pod in StatefulSet {set} failed error: {{}}")))
+        let what = format!("{verb} Pod {member} in StatefulSet {set}");
+        let telling = Telling::done(about, done, format!("{what} successful"));
+        write.telling(telling.or_refused(failed, format!("{what} failed error: {{}}")))
     }
 
     /// The claims of a member: the name of each volume, and of its claim.
@@ -217,7 +223,12 @@ impl Members<'_> {
                 ..ObjectMeta::default()
             };
             let claim = PersistentVolumeClaim { metadata, spec: template.spec.clone(), status: None };
-            writes.push(Write::ensure(&CLAIMS, &key, &claim));
+            let about = Involved::new(&STATEFUL_SETS, View::of(&self.set.metadata));
+            let (claim_name, set) = (&key.name, &self.key.name);
+            let done = format!("Create Claim {claim_name} Pod {member} in StatefulSet {set} success");
+            let failed = format!("Create Claim {claim_name} for Pod {member} in StatefulSet {set} failed error: {{}}");
+            let telling = Telling::done(about, "SuccessfulCreate", done).or_refused("FailedCreate", failed);
+            writes.push(Write::ensure(&CLAIMS, &key, &claim).telling(telling));
         }
     }
 
@@ -284,7 +295,7 @@ impl Members<'_> {
         spec.volumes = Some(volumes).filter(|volumes| !volumes.is_empty());
         spec.hostname = Some(name.clone());
         spec.subdomain = self.spec.service_name.clone().filter(|service| !service.is_empty());
-        writes.push(self.told(Write::create(&PODS, &self.key.beside(&name), &pod), "create"));
+        writes.push(self.told(Write::create(&PODS, &self.key.beside(&name), &pod), "Create", &name));
     }
 }
 
