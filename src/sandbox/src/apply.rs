@@ -39,6 +39,9 @@ const CLUSTER_KINDS: [&str; 15] = [
 /// Objects that are written before others have their turn.
 const TURN: usize = 64;
 
+/// Which objects are applied rather than created. That they are remembers what each said.
+pub(crate) type IsApplied<'a> = &'a (dyn Fn(&Object) -> bool + Sync);
+
 /// Who owns what is applied.
 const APPLIER: &str = "sandbox";
 
@@ -169,10 +172,14 @@ fn object_name(id: &str) -> String {
     id.chars().map(mapped).collect::<String>().trim_matches(|c: char| !c.is_ascii_alphanumeric()).to_owned()
 }
 
-/// Creates objects, those first that others need; one that is there already stays as it is. What the cluster has no resource
-/// for is named in the answer.
-pub(crate) async fn objects(client: &Client, objects: &[Object]) -> Result<Vec<String>, SandboxError> {
-    write_all(client, objects, false).await
+/// Creates objects, those first that others need; one that is there already stays as it is. Some are applied instead. What the
+/// cluster has no resource for is named in the answer.
+pub(crate) async fn objects(
+    client: &Client,
+    objects: &[Object],
+    is_applied: IsApplied<'_>,
+) -> Result<Vec<String>, SandboxError> {
+    write_all(client, objects, is_applied).await
 }
 
 /// Applies objects as `kubectl apply --server-side` does, those first that others need: they are created, or changed to what
@@ -181,10 +188,14 @@ pub(crate) async fn objects(client: &Client, objects: &[Object]) -> Result<Vec<S
 /// # Errors
 /// The API server refused an object.
 pub async fn apply_objects(client: &Client, objects: &[Object]) -> Result<Vec<String>, SandboxError> {
-    write_all(client, objects, true).await
+    write_all(client, objects, &|_| true).await
 }
 
-async fn write_all(client: &Client, objects: &[Object], applies: bool) -> Result<Vec<String>, SandboxError> {
+async fn write_all(
+    client: &Client,
+    objects: &[Object],
+    is_applied: IsApplied<'_>,
+) -> Result<Vec<String>, SandboxError> {
     let mut passed_over = Vec::new();
     let rank = |object: &Object| FIRST.iter().position(|kind| *kind == object.kind()).unwrap_or(FIRST.len());
     let mut ordered: Vec<&Object> = objects.iter().collect();
@@ -210,7 +221,8 @@ async fn write_all(client: &Client, objects: &[Object], applies: bool) -> Result
                 ignore_existing(create(client, made).await).map_err(|error| failed(&label, &error))?;
             }
         }
-        let written = if applies { apply(client, value).await } else { ignore_existing(create(client, value).await) };
+        let written =
+            if is_applied(object) { apply(client, value).await } else { ignore_existing(create(client, value).await) };
         match written {
             Err(kube::Error::Api(status)) if status.code == 404 => passed_over.push(label),
             answer => answer.map_err(|error| failed(&label, &error))?,

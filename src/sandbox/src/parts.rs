@@ -144,7 +144,7 @@ impl Base {
         objects: &[Object],
         may_make_pool: bool,
     ) -> Result<(Begun, Vec<NodeSpec>), SandboxError> {
-        let begun = begin(&self.client, &self.cloud, objects, may_make_pool).await?;
+        let begun = begin(&self.client, &self.cloud, objects, may_make_pool, &|_| false).await?;
         Ok((begun, objects.iter().filter_map(node_of).collect()))
     }
 
@@ -198,7 +198,23 @@ impl Parts {
     /// # Errors
     /// The API server refused an object.
     pub async fn begin(&self, objects: &[Object], may_make_pool: bool) -> Result<Begun, SandboxError> {
-        let begun = begin(&self.client, &self.cloud, objects, may_make_pool).await?;
+        self.begin_applying(objects, may_make_pool, &|_| false).await
+    }
+
+    /// As [`begin`](Self::begin), for a cluster in which some of the objects are applied again. That takes away what they had
+    /// and no longer say only if they were applied before, which costs more than to create them. Nodes are always created,
+    /// since only that gives them a status.
+    ///
+    /// # Errors
+    /// As [`begin`](Self::begin).
+    pub async fn begin_applying(
+        &self,
+        objects: &[Object],
+        may_make_pool: bool,
+        is_applied_again: &(dyn Fn(&Object) -> bool + Sync),
+    ) -> Result<Begun, SandboxError> {
+        let is_applied = |object: &Object| !matches!(object, Object::Node(_)) && is_applied_again(object);
+        let begun = begin(&self.client, &self.cloud, objects, may_make_pool, &is_applied).await?;
         for spec in objects.iter().filter_map(node_of) {
             self.kubelets.join(spec);
         }
@@ -211,6 +227,7 @@ async fn begin(
     cloud: &FakeCloud,
     objects: &[Object],
     may_make_pool: bool,
+    is_applied: apply::IsApplied<'_>,
 ) -> Result<Begun, SandboxError> {
     for class in apply::missing_node_classes(objects) {
         // As the object will say, but at once.
@@ -254,7 +271,7 @@ async fn begin(
     if !objects.iter().any(|object| matches!(object, Object::StorageClass(_))) {
         apply::storage_class(client).await?;
     }
-    let passed_over = apply::objects(client, objects).await?;
+    let passed_over = apply::objects(client, objects, is_applied).await?;
     let has_pool = objects.iter().any(|object| matches!(object, Object::NodePool(_)));
     // Whoever starts with nothing but kubectl wants to see nodes, too.
     let wants_pool = objects.is_empty() || objects.iter().any(wants_nodes);

@@ -17,6 +17,9 @@ const MADE_BY_PEOPLE: [&str; 6] =
 /// Namespace and name.
 type Name = (String, String);
 
+/// Kind, namespace and name.
+pub(crate) type Id<'o> = (&'o str, &'o str, &'o str);
+
 #[derive(Default)]
 struct Known<'s> {
     /// Of those kinds: what is there.
@@ -115,6 +118,22 @@ impl<'s> Known<'s> {
         let within = if key.0.is_empty() { String::new() } else { format!(" in namespace {namespace}") };
         Err(format!("{action}.name: found {name:?}, expected a {kind} that is there{within} at that time{hint}"))
     }
+}
+
+/// The id of an object.
+pub(crate) fn id_of(object: &Object) -> Id<'_> {
+    let metadata = object.metadata();
+    let namespace = metadata.namespace.as_deref().filter(|namespace| !namespace.is_empty());
+    (object.kind(), namespace.unwrap_or("default"), metadata.name.as_deref().unwrap_or_default())
+}
+
+/// The objects that events and traces apply.
+pub(crate) fn applied_later(steps: &[Step]) -> BTreeSet<Id<'_>> {
+    let applied = steps.iter().filter_map(|step| match &step.action {
+        Action::Apply(objects) => Some(objects.iter().map(id_of)),
+        _ => None,
+    });
+    applied.flatten().collect()
 }
 
 /// Namespace and name as one object has them, however it is written.

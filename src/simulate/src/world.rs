@@ -30,6 +30,7 @@ use crate::kept_out::{self, KeptOut};
 use crate::load::Simulation;
 use crate::lost;
 use crate::meter::{Meter, SlotPrices};
+use crate::names;
 use crate::not_made;
 use crate::outcome::{Outcome, Sample};
 use crate::record::merge;
@@ -276,7 +277,9 @@ impl<'s> World<'s> {
         }
         let mut varied = BTreeSet::new();
         let objects = act::as_varied(simulation, &simulation.objects, &mut varied);
-        let begun = parts.begin(&objects, simulation.may_make_pool).await?;
+        let later = names::applied_later(&simulation.steps);
+        let is_applied_again = |object: &_| later.contains(&names::id_of(object));
+        let begun = parts.begin_applying(&objects, simulation.may_make_pool, &is_applied_again).await?;
         if begun.made_pool {
             vary_made_pool(&parts.client, simulation.consolidation).await.map_err(|error| SimulateError::Step {
                 place: "NodePool default".to_owned(),

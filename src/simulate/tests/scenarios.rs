@@ -773,6 +773,35 @@ fn nodes_drift_once_their_node_class_asks_for_something_else() {
     }
 }
 
+/// The regression: what an object had at the start stayed, since nobody had applied it.
+#[test]
+fn what_a_manifest_no_longer_says_goes_when_it_is_applied_again() {
+    let folder = Folder::new("apply-again");
+    let running = |events: &str| {
+        let outcome = run(&folder, &scenario("on-demand", 3, &format!("events:\n{events}")));
+        outcome.samples.last().map(|last| (last.running, last.nodes.iter().sum::<u32>()))
+    };
+    let web = |replicas: &str, resources: &str| {
+        format!(
+            "{{apiVersion: apps/v1, kind: Deployment, metadata: {{name: web}}, spec: {{{replicas}selector: {{matchLabels: \
+             {{app: web}}}}, template: {{metadata: {{labels: {{app: web}}}}, spec: {{containers: \
+             [{{name: web, image: i{resources}}}]}}}}}}}}"
+        )
+    };
+    let apply = |at: &str, object: &str| format!("- {{at: {at}, apply: {{objects: [{object}]}}}}\n");
+    let (three, large) = ("replicas: 3, ", ", resources: {requests: {cpu: '3'}}");
+    assert_eq!(running(&apply("5m", &web(three, large))), Some((3, 3)));
+    // Without what they request all are on one node; then they request it again.
+    assert_eq!(running(&apply("5m", &web(three, ""))), Some((3, 1)));
+    let back = apply("5m", &web(three, "")) + &apply("10m", &web(three, large));
+    assert_eq!(running(&back), Some((3, 3)));
+    assert_eq!(running(&(back + &apply("15m", &web(three, "")))), Some((3, 1)));
+    // Without replicas there is one, unless somebody else has said how many.
+    assert_eq!(running(&apply("5m", &web("", large))), Some((1, 1)));
+    let scaled = "- {at: 2m, scale: {name: web, replicas: 2}}\n".to_owned() + &apply("5m", &web("", large));
+    assert_eq!(running(&scaled), Some((2, 2)));
+}
+
 /// The regression: a NodePool that was made, or applied later, consolidated as it is written whatever was varied.
 #[test]
 fn consolidation_is_varied_of_node_pools_that_are_made_or_come_later_too() {
