@@ -39,16 +39,20 @@ pub(crate) fn of(seed: u64) -> Vec<Step> {
     let subjects = [dice.below(7), dice.below(7)];
     let n_steps = 3 + dice.below(6);
     let mut steps = Vec::new();
+    // What is counted is mostly what there is.
+    let near = NAMES[usize::try_from(if subjects[0] < 5 { subjects[0] } else { subjects[1] }).unwrap()];
     for subject in subjects {
-        steps.push(Step { what: create(&mut dice, subject), settles: dice.chance(60) });
+        steps.push(Step { what: create(&mut dice, subject, near), settles: dice.chance(60) });
     }
     for _ in 0..n_steps {
         let subject = dice.one_of(&subjects);
-        let what = if dice.chance(20) { create(&mut dice, subject) } else { change(&mut dice, subject) };
+        let what = if dice.chance(20) { create(&mut dice, subject, near) } else { change(&mut dice, subject) };
         steps.push(Step { what, settles: dice.chance(50) });
     }
     steps
 }
+
+const NAMES: [&str; 7] = ["web", "set", "db", "log", "work", "own", "guard"];
 
 fn template(dice: &mut Dice, name: &str, images: &[&str]) -> Value {
     json!({"metadata": {"labels": {"app": name}}, "spec": {"containers": [{"name": "c", "image": dice.one_of(images)}],
@@ -57,8 +61,8 @@ fn template(dice: &mut Dice, name: &str, images: &[&str]) -> Value {
 
 const LASTING: [&str; 4] = ["i:1", "i:2", "i:3", "i:bad"];
 
-fn create(dice: &mut Dice, subject: u64) -> What {
-    let name = ["web", "set", "db", "log", "work", "own", "guard"][usize::try_from(subject).unwrap()];
+fn create(dice: &mut Dice, subject: u64, near: &str) -> What {
+    let name = NAMES[usize::try_from(subject).unwrap()];
     let selector = json!({"matchLabels": {"app": name}});
     let mut meta = json!({"name": name});
     if dice.chance(25) {
@@ -139,7 +143,14 @@ fn create(dice: &mut Dice, subject: u64) -> What {
                 json!({"minAvailable": "50%"}),
                 json!({"maxUnavailable": "50%"}),
             ]);
-            let app = dice.one_of(&["web", "set", "db"]);
+            let app = dice.one_of(&[near, near, near, "web", "set", "db", "log", "work"]);
+            if dice.chance(30) {
+                // One of nobody, unless a workload adopts it.
+                let labels = json!({"app": app});
+                let pod = json!({"metadata": {"generateName": "bare-", "labels": labels},
+                    "spec": {"containers": [{"name": "c", "image": "i:1"}], "terminationGracePeriodSeconds": 0}});
+                return What::Create("v1".to_owned(), "pods", pod);
+            }
             let mut spec = json!({"selector": {"matchLabels": {"app": app}}});
             for (field, value) in bound.as_object().unwrap() {
                 spec[field] = value.clone();

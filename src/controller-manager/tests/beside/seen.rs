@@ -125,6 +125,13 @@ fn line(plural: &str, object: &Value, names: &BTreeMap<String, String>) -> Strin
     for field in ["replicas", "parallelism", "paused", "minReadySeconds"] {
         out[field] = object["spec"][field].clone();
     }
+    if plural == "pods" && owner_is_job(meta) {
+        out["hostname"] = object["spec"]["hostname"].clone();
+        out["env"] = object["spec"]["containers"][0]["env"].clone();
+    }
+    if plural == "jobs" {
+        out["started"] = (!object["status"]["startTime"].is_null()).into();
+    }
     out["status"] = object["status"].clone();
     if plural == "widgets" {
         // All that defaults, pruning and rules decide.
@@ -134,6 +141,10 @@ fn line(plural: &str, object: &Value, names: &BTreeMap<String, String>) -> Strin
         forgive(&mut out["status"]);
     }
     format!("{plural} {}: {out}", name(plural, object))
+}
+
+fn owner_is_job(meta: &Value) -> bool {
+    meta["ownerReferences"].as_array().into_iter().flatten().any(|owner| owner["kind"] == "Job")
 }
 
 fn forgive(value: &mut Value) {
