@@ -804,6 +804,26 @@ async fn what_controllers_do_is_told_as_events() {
     assert!(told(&world, set).await.iter().any(|(_, message, _)| *message == format!("Created pod: {left}")));
 }
 
+/// The regression: one of its pods might be missing, and it was called available.
+#[tokio::test(start_paused = true)]
+async fn a_deployment_that_recreates_is_available_with_all_of_its_pods() {
+    let world = World::new();
+    world.node("n1", &json!({})).await;
+    let mut web = workload("web", 2, "one");
+    web["spec"]["strategy"] = json!({"type": "Recreate"});
+    world.create("deployments/default", &web).await;
+    world.live("n1").await;
+    let is_available = async || common::is_true(&world.get("deployments/default/web").await.unwrap(), "Available");
+    assert!(is_available().await);
+    world
+        .delete_with(&format!("pods/default/{}", name(&world.pods().await[0])), &json!({"gracePeriodSeconds": 0}))
+        .await;
+    world.settle().await;
+    assert!(!is_available().await);
+    world.live("n1").await;
+    assert!(is_available().await);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_deployment_tells_that_its_replica_set_is_refused() {
     let world = World::new();

@@ -70,8 +70,9 @@ pub(crate) fn sync(core: &mut Core, key: &NamespacedName) -> Effect {
     let rolling = spec.strategy.as_ref().and_then(|strategy| strategy.rolling_update.as_ref());
     let max_surge = scaled(rolling.and_then(|rolling| rolling.max_surge.as_ref()), wanted, true);
     let max_unavailable = scaled(rolling.and_then(|rolling| rolling.max_unavailable.as_ref()), wanted, false);
-    // Both may have been rounded to nothing, with which no roll would ever move.
-    let max_unavailable = if max_surge == 0 && max_unavailable == 0 { 1 } else { max_unavailable.min(wanted) };
+    // Both may have been rounded to nothing, with which no roll would ever move. Without a roll nothing may be unavailable.
+    let is_stuck = rolling.is_some() && max_surge == 0 && max_unavailable == 0;
+    let max_unavailable = if is_stuck { 1 } else { max_unavailable }.min(wanted);
     let rollout = Rollout { key, deployment: &deployment, spec, sets, wanted, max_surge, max_unavailable };
     let mut writes = rollout.write_sets(core);
     let notes = rollout.new_set().map(|new| rollout.note_revision(new)).unwrap_or_default();
