@@ -132,6 +132,8 @@ pub(crate) async fn connect_long(kubeconfig: Option<&Path>, context: Option<&str
     };
     // Watches may be silent for long: their own time is over before that of an answer.
     config.connect_timeout = Some(CONNECT);
+    // A budget answers evictions with 429, which is no fault: asked again and again, one would hold up other requests.
+    config.default_retry = false;
     let client = Client::try_from(config).map_err(|error| told(&error, &context))?;
     Ok((client, context))
 }

@@ -170,6 +170,22 @@ fn controllers_ask_a_cluster_that_is_not_up_yet_again() {
     assert!(last.starts_with("error: no answer within 1s") && last.contains("unable to reach it"), "{}", run.stderr);
 }
 
+/// The regression: the client asked again by itself, for as long as an answer was waited for, what a budget refuses with 429, and other
+/// requests waited behind evictions.
+#[test]
+fn an_answer_that_refuses_is_taken_as_one() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let n = Arc::clone(&asked);
+    let server = serve(move |_| {
+        n.fetch_add(1, Ordering::Relaxed);
+        status(429, "disruption budget")
+    });
+    let file = kubeconfig(&scratch("refusing"), &server);
+    let run = berth(&["run", "--provider", "fake", "--kubeconfig", &file, "--wait-for-cluster", "0"]);
+    assert_eq!((run.code, asked.load(Ordering::Relaxed)), (2, 1), "{}", run.stderr);
+    assert!(run.stderr.contains("it answers 429: disruption budget"), "{}", run.stderr);
+}
+
 #[test]
 fn what_may_not_be_listed_is_named() {
     let server = serve(|path| {
