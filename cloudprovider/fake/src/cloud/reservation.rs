@@ -149,7 +149,8 @@ impl World {
         self.reservations
             .iter()
             .find(|(id, reserved)| {
-                (joins_group || reserved.definition.matching == ReservationMatching::Open)
+                takes_others_in(reserved)
+                    && (joins_group || reserved.definition.matching == ReservationMatching::Open)
                     && reserved.definition.holds(instance_type, zone)
                     && self.reservation_state(reserved, now) == ReservationState::Active
                     && self.free_slots(id, reserved) > 0
@@ -232,6 +233,9 @@ impl World {
     }
 
     fn adopt(&mut self, id: &str, reserved: &Reserved, now: Timestamp) {
+        if !takes_others_in(reserved) {
+            return;
+        }
         let is_open = reserved.definition.matching == ReservationMatching::Open;
         let may_be_taken_in = |record: &Record| match self.config.adoption {
             ReservationAdoption::Never => false,
@@ -281,6 +285,12 @@ impl World {
 fn excess(mut members: Vec<ProviderId>, reserved: &Reserved) -> Vec<ProviderId> {
     let own = reserved.definition.total.saturating_sub(reserved.definition.used_by_others);
     members.split_off(members.len().min(usize::try_from(own).unwrap_or(usize::MAX)))
+}
+
+/// Whether it may take in instances that did not ask for it: a capacity block serves those alone that are launched into it, and so does
+/// a reservation that its owner may interrupt.
+fn takes_others_in(reserved: &Reserved) -> bool {
+    reserved.definition.kind == ReservationKind::OnDemand
 }
 
 /// What the end of a reservation does to its instances, as an offering's labels say it.
