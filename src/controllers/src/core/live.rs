@@ -68,6 +68,7 @@ impl Core {
             self.apply(event, now);
         }
         self.look_at_do_not_disrupt(observed, now);
+        self.follow_unscheduled(observed, now);
         if let Observed::Applied(Object::NodeClaim(claim)) = observed {
             self.look_at_progress(claim, now);
             self.look_at_deletion(claim);

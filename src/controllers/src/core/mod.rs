@@ -42,6 +42,7 @@ mod slot_time;
 mod slow;
 mod step;
 mod told;
+mod unscheduled;
 mod unusable;
 mod volumes;
 mod writes;
@@ -93,6 +94,7 @@ use rejected::Avoided;
 use schedule::ExpectedNodes;
 use slot_time::SlotTime;
 use told::Told;
+use unscheduled::Unscheduled;
 use zones::Zones;
 
 /// What a NodePool has is counted so long after a change of its NodeClaims: each count looks at all of them.
@@ -217,6 +219,7 @@ pub(crate) struct Core {
     memories: BTreeMap<String, Memory>,
     /// By uid: since when a NodeClaim has had no node although it was registered.
     nodeless: BTreeMap<String, Timestamp>,
+    unscheduled: Unscheduled,
     /// Pods that must leave their nodes.
     evictions: BTreeMap<PodName, Eviction>,
     /// What objects say of a `karpenter.sh/do-not-disrupt` that means nothing.
@@ -315,6 +318,7 @@ impl Core {
             queue: Queue::default(),
             memories: BTreeMap::new(),
             nodeless: BTreeMap::new(),
+            unscheduled: Unscheduled::default(),
             evictions: BTreeMap::new(),
             said: Said::new(),
             offers: BTreeMap::new(),

@@ -8,12 +8,10 @@ use berth_scheduling::reasons::{NO_NODES, NO_TYPE, is_about_launches, of_pool, s
 use berth_scheduling::reservation::counts_reservations;
 use berth_state::{ObjectRef, Patch};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Node, PodCondition};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::api::core::v1::Node;
 use serde_json::json;
 
-use super::{Core, Effect, Job, class_key};
-use crate::claim::conditions::whole_seconds;
+use super::{Core, Job, class_key};
 use crate::claim::{Eviction, Manner};
 use crate::clock::{after, back_off};
 use crate::kind::{Kind, NamedObject};
@@ -303,55 +301,6 @@ impl Core {
         let (zone, is) = if zones.len() == 1 { ("zone", "is") } else { ("zones", "are") };
         let all = zones.join(", ");
         (!zones.is_empty()).then(|| format!("{zone} {all} {is} left alone, as machines did not join there"))
-    }
-
-    pub(super) fn explain_pod(&mut self, object: &ObjectRef, message: &str, now: Timestamp) {
-        if let Some(metadata) = self.say_unscheduled(object, "Unschedulable", message, now) {
-            self.tell(Notice::about(Kind::Pod, &metadata, "FailedScheduling", message), now);
-        }
-    }
-
-    /// Writes into the status of a pending pod why it has no node, unless it says so already or is another scheduler's. Returns
-    /// the pod's metadata where something is written.
-    pub(super) fn say_unscheduled(
-        &mut self,
-        object: &ObjectRef,
-        reason: &str,
-        message: &str,
-        now: Timestamp,
-    ) -> Option<ObjectMeta> {
-        let pod = self.state.pod(&object.key.namespace, &object.key.name)?;
-        // One whose node goes away is planned for, and runs still.
-        if pod.node().is_some() {
-            return None;
-        }
-        if self.options.scheduler_names.as_ref().is_some_and(|names| !names.contains(pod.scheduler_name())) {
-            return None;
-        }
-        let pod = pod.to_pod();
-        let mut all = pod.status.and_then(|status| status.conditions).unwrap_or_default();
-        let known = all.iter().find(|condition| condition.type_ == "PodScheduled");
-        let same = |known: &&PodCondition| known.status == "False" && known.message.as_deref() == Some(message);
-        if known.is_some_and(|known| same(&known)) {
-            return None;
-        }
-        let since = known.filter(|known| known.status == "False").and_then(|known| known.last_transition_time.clone());
-        all.retain(|condition| condition.type_ != "PodScheduled");
-        all.push(PodCondition {
-            type_: "PodScheduled".to_owned(),
-            status: "False".to_owned(),
-            reason: Some(reason.to_owned()),
-            message: Some(message.to_owned()),
-            last_transition_time: Some(since.unwrap_or(Time(whole_seconds(now)))),
-            ..PodCondition::default()
-        });
-        let patch =
-            json!({"metadata": {"resourceVersion": pod.metadata.resource_version}, "status": {"conditions": all}});
-        let key = NamedObject::namespaced(Kind::Pod, &*object.key.namespace, &*object.key.name);
-        let uid = pod.metadata.uid.clone().unwrap_or_default();
-        let write = Write { key, uid, op: Op::MergeStatus(patch) };
-        self.effects.push(Effect::Write(None, Box::new(write)));
-        Some(pod.metadata)
     }
 
     /// Whether a pod or Reservation is planned for a node, or being bound to it: it is not empty for long.

@@ -102,3 +102,28 @@ fn a_pod_whose_annotation_cannot_be_read_has_that_in_its_status() {
     assert_eq!(told[0].0, "SchedulerError");
     assert!(told[0].1.contains("metadata.annotations[scheduling.koordinator.sh/reservation-affinity]"), "{told:?}");
 }
+
+/// The regression: what pods wait for was written at each decision until it showed, and each time but the first it was refused: tens of
+/// thousands of requests while many nodes came up.
+#[test]
+fn a_pod_is_told_one_thing_at_a_time_and_what_was_said_last_once_that_shows() {
+    let mut core = at_rest(1);
+    observe(&mut core, waiting("p", "9"), start());
+    let object = core.state.pod("default", "p").unwrap().reference();
+    core.effects.clear();
+    let say = |core: &mut Core, messages: &[&str]| {
+        for message in messages {
+            core.explain_pod(&object, message, start());
+        }
+        told(std::mem::take(&mut core.effects)).into_iter().map(|(_, message)| message).collect::<Vec<_>>()
+    };
+    assert_eq!(say(&mut core, &["one", "one", "two", "three", "three"]), ["one"]);
+    let Object::Pod(mut shown) = waiting("p", "9") else { unreachable!("a pod was made") };
+    let pod = Arc::make_mut(&mut shown);
+    pod.metadata.resource_version = Some("1000".to_owned());
+    pod.status = Some(typed(json!({"phase": "Pending", "conditions": [
+        {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "one"}]})));
+    observe(&mut core, Object::Pod(shown), start());
+    let messages: Vec<String> = told(std::mem::take(&mut core.effects)).into_iter().map(|(_, said)| said).collect();
+    assert!(messages.contains(&"three".to_owned()) && !messages.contains(&"two".to_owned()), "{messages:?}");
+}
