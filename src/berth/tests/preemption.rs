@@ -138,3 +138,20 @@ fn the_story_of_who_gives_way_says_so() {
     );
     assert!(node.stdout.contains("Pods that give way"), "{}{}", node.stdout, node.stderr);
 }
+
+/// The regression: the owner was evicted again and again, though the pod in whose room it is holds that again once it is gone.
+#[test]
+fn nobody_gives_way_in_the_room_of_a_pod_that_is_a_reservation() {
+    let hold = |owner: &str| {
+        format!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {{name: hold, labels: {{scheduling.koordinator.sh/operating-mode: Reservation}}, \
+             annotations: {{scheduling.koordinator.sh/reservation-owners: '[{{\"labelSelector\":{{\"matchLabels\":\
+             {{\"app\":\"old\"}}}}}}]', scheduling.koordinator.sh/reservation-current-owner: '{{\"namespace\":\"default\",\
+             \"name\":\"{owner}\"}}'}}}}\nspec: {{nodeName: node-a, containers: [{{name: c, image: i, resources: {{requests: \
+             {{cpu: '2'}}}}}}]}}\nstatus: {{phase: Running, conditions: [{{type: Ready, status: 'True'}}]}}\n---\n"
+        )
+    };
+    let plan = plan_json(&(NODE.to_owned() + &running(OWNED) + &hold("old") + &urgent("", "")), &CATALOGUE);
+    assert!(plan["nodes"].as_array().is_some_and(Vec::is_empty), "{plan}");
+    assert_eq!(names(&plan["nodeClaims"][0]["pods"]), ["default/urgent"], "{plan}");
+}

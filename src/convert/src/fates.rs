@@ -9,6 +9,7 @@ use crate::draft::Drafts;
 use crate::existing::ExistingNodes;
 use crate::fate::Fate;
 use crate::maps::FxIndexSet;
+use crate::node_record::Leaves;
 use crate::operating;
 use crate::options::Expansion;
 use crate::pod_record::PodRecord;
@@ -45,7 +46,12 @@ pub(crate) fn fates(
         let comes_after = kind == Some(OwnerKind::Workload(WorkloadKind::StatefulSet));
         let stays =
             is_daemon || pod.is_static || kind == Some(OwnerKind::Node) || (pod.is_terminating() && !comes_after);
-        if existing.is_deleting(node) && !stays { Fate::Pending } else { Fate::Elsewhere }
+        match existing.leaves(node) {
+            // Nobody knows when it leaves, and whether it ever does.
+            Some(Leaves::OncePodsHaveLeft) if pod.is_protected && !pod.is_terminating() => Fate::Elsewhere,
+            Some(_) if !stays => Fate::Pending,
+            _ => Fate::Elsewhere,
+        }
     };
     pods.iter().map(fate).collect()
 }
@@ -60,13 +66,18 @@ pub(crate) fn operating(
     fates: &mut [Fate],
     drafts: &Drafts,
 ) -> (Vec<ReservationRecord>, BTreeSet<(Sym, Arc<str>)>) {
-    let mut records = Vec::new();
+    let (mut records, mut came) = (Vec::new(), BTreeSet::new());
     let named = operating::named_owners(pods);
     let alive = operating::alive_owners(&named, pods);
     for (pod, fate) in pods.iter_mut().zip(fates).filter(|(_, fate)| matches!(fate, Fate::Bound(_))) {
         let Some(known) = pod.operating.take() else { continue };
         *fate = Fate::Holds;
-        records.extend(drafts.get_index(pod.draft as usize).map(|draft| operating::held(pod, *known, &alive, draft)));
+        let Some(draft) = drafts.get_index(pod.draft as usize) else { continue };
+        came.extend(known.who_has_come(&alive).cloned());
+        records.push(operating::held(pod, *known, &alive, draft));
+    }
+    for pod in pods.iter_mut().filter(|_| !came.is_empty()) {
+        pod.has_held_room = came.contains(&(pod.namespace, Arc::clone(&pod.name)));
     }
     (records, named)
 }

@@ -38,6 +38,17 @@ struct Owner {
     uid: String,
 }
 
+// === impl Operating ===
+
+impl Operating {
+    /// The pod that has come, if it is there: one of the same name that was made since is another.
+    pub(crate) fn who_has_come(&self, alive: &BTreeMap<(Sym, Arc<str>), String>) -> Option<&(Sym, Arc<str>)> {
+        let owner = self.owner.as_ref()?;
+        let uid = alive.get(&owner.key)?;
+        (uid.is_empty() || owner.uid.is_empty() || *uid == owner.uid).then_some(&owner.key)
+    }
+}
+
 /// The Reservation that a bound pod in this mode is: Aligned, for one owner, available while the pod is ready.
 pub(crate) fn read_operating(
     pod: &PodParts<'_>,
@@ -94,12 +105,9 @@ pub(crate) fn held(
     alive: &BTreeMap<(Sym, Arc<str>), String>,
     draft: &Draft,
 ) -> ReservationRecord {
-    let Operating { mut reservation, owner } = operating;
-    let has_come = |owner: &Owner| {
-        let uid = alive.get(&owner.key);
-        uid.is_some_and(|uid| uid.is_empty() || owner.uid.is_empty() || *uid == owner.uid)
-    };
-    if owner.as_ref().is_some_and(has_come) {
+    let has_come = operating.who_has_come(alive).is_some();
+    let Operating { mut reservation, .. } = operating;
+    if has_come {
         reservation.phase = Phase::Succeeded;
     }
     reservation.allocatable = draft.spec.requests.clone();

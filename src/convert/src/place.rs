@@ -91,12 +91,13 @@ pub(crate) fn place_pods(
                     draws_from: existing.drawn_from(position, pod.draws_from, cluster),
                     candidate: (candidate != PreAllocatable::default()).then(|| Box::new(candidate)),
                     assigned: pod.assigned,
+                    has_held_room: pod.has_held_room,
                 };
                 existing.bind(position, bound, daemon, cluster);
                 places.push(pod.node.map_or(PodLocation::Nowhere, PodLocation::Node));
             }
             Fate::Elsewhere => {
-                let is_unknown = pod.node.is_some_and(|node| !existing.is_deleting(node));
+                let is_unknown = pod.node.is_some_and(|node| existing.leaves(node).is_none());
                 n_elsewhere += usize::from(is_unknown);
                 places.push(PodLocation::Nowhere);
             }

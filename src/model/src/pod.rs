@@ -316,6 +316,8 @@ pub struct BoundPod {
     /// What the pod asks for that its controller makes in its place should it go, by index into
     /// [`crate::Cluster::specs`]; `None` where none does, or where it would be tied to this node.
     pub replaced_by: Option<SpecId>,
+    /// Whether it has the room of a pod that is a Reservation: nobody makes it give way, as that pod would hold the room again.
+    pub has_held_room: bool,
 }
 
 impl BoundPod {

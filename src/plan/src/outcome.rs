@@ -265,5 +265,6 @@ fn bound(
         candidate: None,
         replaced_by: None,
         assigned: None,
+        has_held_room: false,
     }
 }

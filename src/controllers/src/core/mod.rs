@@ -18,6 +18,7 @@ mod garbage;
 mod gauges;
 mod interrupted;
 mod job;
+mod kept_there;
 mod live;
 mod measure;
 mod nominated;

@@ -173,14 +173,27 @@ fn body(kind: Kind, name: u8, v: u64) -> (Value, &'static str) {
                 {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["zone-a", zone]},
                 {"key": "karpenter.sh/capacity-type", "operator": "In",
                     "values": [if v.is_multiple_of(3) { "on-demand" } else { "reserved" }]}]}}),
-        Kind::NodeClaim => json!({
+        Kind::NodeClaim => {
+            let mut claim = json!({
             "metadata": {"labels": {"karpenter.sh/nodepool": format!("nodepool{}", v % 2),
                 "node.kubernetes.io/instance-type": "big", "topology.kubernetes.io/zone": zone,
                 "karpenter.sh/capacity-type": "reserved", "berth.sh/capacity-reservation-id": "cr-1"}},
             "spec": {"requirements": []},
             "status": {"providerID": format!("i-{}", name % 3), "nodeName": if v.is_multiple_of(3) { node } else { String::new() },
                 "capacity": room, "allocatable": room, "conditions": [{"type": "Launched", "status": "True",
-                    "reason": "Launched", "message": "", "lastTransitionTime": "1970-01-01T00:00:00Z"}]}}),
+                    "reason": "Launched", "message": "", "lastTransitionTime": "1970-01-01T00:00:00Z"}]}});
+            // It waits for pods that must not be disrupted, or not for ever.
+            if v % 7 == 2 {
+                claim["metadata"]["deletionTimestamp"] = "1970-01-01T00:00:00Z".into();
+            }
+            if v % 14 == 2 {
+                claim["metadata"]["annotations"] =
+                    json!({"karpenter.sh/nodeclaim-termination-timestamp": "1970-01-01T01:00:00Z"});
+            } else if v % 35 == 9 {
+                claim["spec"]["terminationGracePeriod"] = "1h".into();
+            }
+            claim
+        }
         Kind::Node => {
             let zone = ["zone-a", "zone-b", "zone-c"][usize::try_from(v / 2 % 3).unwrap()];
             let mut labels = json!({"topology.kubernetes.io/zone": zone});
@@ -194,6 +207,7 @@ fn body(kind: Kind, name: u8, v: u64) -> (Value, &'static str) {
             let taints = match v % 15 {
                 0 | 5 | 10 => json!([{"key": "t", "effect": "NoSchedule"}]),
                 4 | 8 => json!([{"key": "starting", "effect": "NoSchedule"}]),
+                7 => json!([{"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}]),
                 _ => json!([]),
             };
             let mut room = room;
@@ -415,6 +429,9 @@ fn pod(name: u8, v: u64, node: &str, app: &str) -> Value {
     }
     if matches!(v % 29, 7 | 22) {
         metadata["labels"]["koordinator.sh/qosClass"] = "LSR".into();
+    }
+    if v % 19 == 3 {
+        metadata["annotations"]["karpenter.sh/do-not-disrupt"] = (v % 38 == 3).to_string().into();
     }
     if v % 23 == 2 {
         metadata["labels"]["scheduling.koordinator.sh/operating-mode"] = "Reservation".into();

@@ -82,6 +82,7 @@ pub(crate) fn mk_node(cluster: &mut Cluster, name: &str, zone: &str, pods: &[(&[
             candidate: None,
             replaced_by: None,
             assigned: None,
+            has_held_room: false,
         });
     }
     let name = cluster.symbols.intern(name);

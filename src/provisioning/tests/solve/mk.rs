@@ -196,6 +196,7 @@ impl World {
                 candidate: None,
                 replaced_by: None,
                 assigned: None,
+                has_held_room: false,
             });
         }
         let pairs = [(HOSTNAME, name), (ZONE, zone)].map(|(key, value)| (self.sym(key), self.sym(value)));

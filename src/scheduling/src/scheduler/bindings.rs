@@ -207,6 +207,7 @@ impl Bindings {
                         candidate: None,
                         replaced_by: None,
                         assigned: own,
+                        has_held_room: false,
                     });
                 }
             }

@@ -38,6 +38,9 @@ impl Residents {
         // Koordinator's label.
         let key = cluster.symbols.get("scheduling.koordinator.sh/disable-preemptible");
         let is_protected = |pod: &BoundPod| {
+            if pod.has_held_room {
+                return true;
+            }
             let labels = key.and_then(|key| cluster.labels(pod.labels)?.get(key));
             labels.is_some_and(|value| cluster.symbols.text(value) == "true")
         };

@@ -76,6 +76,7 @@ impl World {
             candidate: None,
             replaced_by: None,
             assigned: None,
+            has_held_room: false,
         });
     }
 
