@@ -9,7 +9,7 @@ use std::time::Duration;
 use berth_api::NodeClaim;
 use berth_decisions::{DecideError, Launch};
 use berth_disruption::{Cause, Method, Places, Reason, Renewed};
-use berth_state::ObjectRef;
+use berth_state::{ObjectRef, Patch};
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -357,7 +357,7 @@ impl Core {
 
     /// The same, by what it came to nothing.
     fn put_back(&mut self, id: u64, why: &str, fault: &Fault, now: Timestamp) {
-        let Some(command) = self.disrupting.commands.remove(&id) else { return };
+        let Some(mut command) = self.disrupting.commands.remove(&id) else { return };
         tracing::info!(id, why, "a disruption came to nothing");
         self.count_rolled_back(&command);
         self.look_at_all_replicas();
@@ -365,6 +365,17 @@ impl Core {
         self.places.give_up(id);
         self.disrupting.changed();
         self.tell_going(&command, "DisruptionBlocked", &format!("its disruption came to nothing: {why}"), now);
+        // Others that wait for the limits would take them, and the NodePool would have too much for good.
+        for claim in self.beyond_limits(&command.replacements, now) {
+            let name = claim.metadata.name.clone().unwrap_or_default();
+            command.replacements.retain(|known| *known != name);
+            let message = "its NodePool has more than its limits hold, as a disruption came to nothing";
+            self.tell(Notice::about(Kind::NodeClaim, &claim.metadata, "DisruptionBlocked", message), now);
+            let object = berth_state::Key::new(berth_state::Kind::NodeClaim, "", &name);
+            let object = object.with_uid(claim.metadata.uid.as_deref());
+            let delete = on(Kind::NodeClaim, &claim.metadata, Op::Delete { grace: None });
+            self.assume_and_write(Job::Claim(name), &object, Patch::Delete { at: now }, delete);
+        }
         // Its pods may come there yet, but not for ever.
         self.disrupting.inherited.keep(&command.replacements, after(now, BACKOFF.0));
         for going in &command.nodes {

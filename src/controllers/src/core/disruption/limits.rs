@@ -4,8 +4,9 @@
 //! node that is launched there for other pods would leave no room for the replacement, and the NodePool would stay beyond its limits.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use berth_api::labels;
+use berth_api::{NodeClaim, labels};
 use berth_decisions::Launch;
 use berth_model::{Cluster, Resources};
 use jiff::Timestamp;
@@ -37,6 +38,29 @@ impl Core {
             add_type(has, cluster, &instance_type);
         }
         may_stay
+    }
+
+    /// Of the NodeClaims that a command launched of which nothing comes, those that nobody uses and whose NodePool has more than its
+    /// limits hold once the command's nodes stay, which are not counted.
+    pub(in crate::core) fn beyond_limits(&mut self, replacements: &[String], now: Timestamp) -> Vec<Arc<NodeClaim>> {
+        let is_used = |claim: &NodeClaim| {
+            let node = claim.status.as_ref().and_then(|status| status.node_name.as_deref()).unwrap_or_default();
+            self.view.has_moving_pods(node) || self.view.reservations_on(node).next().is_some()
+        };
+        let claims = replacements.iter().filter_map(|name| self.view.claims.get(name));
+        let mut unused: Vec<Arc<NodeClaim>> = claims.filter(|claim| !is_used(claim)).cloned().collect();
+        if unused.is_empty() {
+            return unused;
+        }
+        let may_stay = self.may_stay(now);
+        let cluster = self.state.cluster(now);
+        let is_beyond = |name: &str| {
+            let pool = cluster.node_pools.iter().find(|pool| cluster.symbols.text(pool.name) == name);
+            let uncounted = may_stay.get(name);
+            pool.zip(uncounted).is_some_and(|(pool, (count, has))| !pool.has_room_for(*count, has))
+        };
+        unused.retain(|claim| pool_of(&claim.metadata).is_some_and(is_beyond));
+        unused
     }
 
     /// Why a node may not be launched for pods that wait, as long as these may stay; `None` where it may.
