@@ -113,7 +113,7 @@ impl Decider {
         });
         let mut waiting = waiting(cluster, &options.expected, &options.waited_for);
         waiting.left.extend(left_out);
-        let sparing = waiting.sparing.clone();
+        let sparing = waiting.sparing.iter().chain(&waiting.have_nodes).map(|(row, n)| (*row, *n)).collect();
         let kept = self.kept_if_current(tracked);
         self.is_stale = kept.is_none();
         let kept = kept?;

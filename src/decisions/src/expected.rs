@@ -184,6 +184,7 @@ impl ExpectedRows {
                     candidate: None,
                     replaced_by: None,
                     assigned: None,
+                    has_held_room: false,
                 });
                 settled.push((format!("{}/{}", symbols.text(row.namespace), run.name).into(), at));
                 false
@@ -295,12 +296,21 @@ impl ExpectedRows {
     }
 }
 
-/// Pods with preferences that wait for nodes which come up.
+/// Pods for whom nodes come up: those with preferences wait for these, and where there are several priorities nobody takes room meanwhile
+/// where others are expected.
 pub(crate) fn waiting(cluster: &Cluster, expected: &ExpectedNodes, waited_for: &WaitedFor) -> Waiting {
     let mut waiting = Waiting::default();
-    if cluster.preferences == PreferencePolicy::Ignore || waited_for.is_empty() {
+    if waited_for.is_empty() {
         return waiting;
     }
+    let rows = || cluster.rows().filter(|(_, row)| row.kind == MemberKind::Pod && !row.members.is_empty());
+    let mut priorities = rows().filter_map(|(_, row)| Some(cluster.spec(row.spec)?.priority));
+    let first = priorities.next();
+    let has_levels = priorities.any(|priority| Some(priority) != first);
+    let prefers = |row: &PendingRow| {
+        let has_preferences = || cluster.spec(row.spec).is_some_and(PodSpec::has_preferences);
+        cluster.preferences != PreferencePolicy::Ignore && has_preferences()
+    };
     let mut by_pod: KeyedMap<&str, Waits> = cluster.keyed_map();
     for node in cluster.nodes.iter().filter(|node| node.is_coming_up) {
         let node = cluster.symbols.text(node.name);
@@ -311,13 +321,15 @@ pub(crate) fn waiting(cluster: &Cluster, expected: &ExpectedNodes, waited_for: &
         return waiting;
     }
     let mut name = String::new();
-    for (id, row) in cluster.rows().filter(|(_, row)| row.kind == MemberKind::Pod) {
-        if !cluster.spec(row.spec).is_some_and(PodSpec::has_preferences) {
+    for (id, row) in rows() {
+        let prefers = prefers(row);
+        if !prefers && !has_levels {
             continue;
         }
         for run in &row.members {
             write_name(&mut name, cluster, row, run);
             let rows = match by_pod.get(&*name) {
+                Some(_) if !prefers => &mut waiting.have_nodes,
                 Some(Waits::ForTheirNode) => {
                     if run.numbers.is_none() {
                         waiting.named_last.entry(id).or_default().insert(Arc::clone(&run.name));

@@ -265,6 +265,8 @@ fn n_losing(
     Ok(before.iter().filter(loses).count())
 }
 
+/// Asks once more without the Reservations that wait, where these would have what pods are to move to: they make nobody give way, nor
+/// do they come where others are expected, though they are planned before them.
 fn ask(
     (state, decider): (&mut State, &mut Decider),
     (gone, insists): (&[&Candidate], Vec<Insisting>),
@@ -272,24 +274,57 @@ fn ask(
     (prices, baseline): (&Prices, &Baseline),
     now: Time,
 ) -> Result<Verdict, DecideError> {
+    let asked = (gone, &*insists);
+    let found = ask_beside((&mut *state, &mut *decider), asked, &BTreeSet::new(), options, (prices, baseline), now)?;
+    let Asked { verdict: Verdict::Fails(_), rooms_placed } = &found else { return Ok(found.verdict) };
+    let waiting = rooms_placed.iter().filter(|room| baseline.refused.contains(&room.key));
+    let aside: BTreeSet<ObjectRef> = waiting.cloned().collect();
+    if aside.is_empty() || state.cluster(now).rules.preempts {
+        return Ok(found.verdict);
+    }
+    let again = ask_beside((state, decider), asked, &aside, options, (prices, baseline), now)?;
+    Ok(if matches!(again.verdict, Verdict::Fits(_)) { again.verdict } else { found.verdict })
+}
+
+/// What becomes of the pods, and which of the Reservations that wait have a place then.
+struct Asked {
+    verdict: Verdict,
+    rooms_placed: Vec<ObjectRef>,
+}
+
+/// These Reservations wait on, whatever there is for them.
+fn ask_beside(
+    (state, decider): (&mut State, &mut Decider),
+    (gone, insists): (&[&Candidate], &[Insisting]),
+    aside: &BTreeSet<ObjectRef>,
+    options: &berth_decisions::Options,
+    (prices, baseline): (&Prices, &Baseline),
+    now: Time,
+) -> Result<Asked, DecideError> {
+    let failed = |reasons| Ok(Asked { verdict: Verdict::Fails(reasons), rooms_placed: Vec::new() });
     let mut fork = state.fork();
     // By name: one that moved before, in a command that this one follows, is not the one that is observed any more.
     let mut moved: BTreeSet<Key> = BTreeSet::new();
     for room in gone.iter().flat_map(|candidate| &candidate.held) {
         if let Err(error) = fork.unhold(room) {
-            return Ok(Verdict::Fails(vec![reason(error.to_string())]));
+            return failed(vec![reason(error.to_string())]);
         }
         moved.insert(room.key.clone());
     }
     for candidate in gone {
         match fork.remove_node(&candidate.node, now) {
             Ok(pods) => moved.extend(pods.into_iter().map(|pod| pod.key)),
-            Err(error) => return Ok(Verdict::Fails(vec![reason(error.to_string())])),
+            Err(error) => return failed(vec![reason(error.to_string())]),
         }
     }
-    for (pod, on) in &insists {
+    for (pod, on) in insists {
         if let Err(error) = fork.insist(pod, *on) {
-            return Ok(Verdict::Fails(vec![reason(error.to_string())]));
+            return failed(vec![reason(error.to_string())]);
+        }
+    }
+    for room in aside {
+        if let Err(error) = fork.release(room) {
+            return failed(vec![reason(error.to_string())]);
         }
     }
     let mut decision = decider.decide(fork.state(), options, now)?;
@@ -310,16 +345,17 @@ fn ask(
     }
     if !without_place.is_empty() {
         let reasons = without_place.into_iter();
-        return Ok(Verdict::Fails(reasons.map(|(reason, count)| Reason::of_pods(reason, count)).collect()));
+        let reasons = reasons.map(|(reason, count)| Reason::of_pods(reason, count)).collect();
+        return Ok(Asked { verdict: Verdict::Fails(reasons), rooms_placed: rooms_placed(&decision) });
     }
-    let n_refused = refused(&decision).count();
+    let n_refused = refused(&decision).count() + aside.len();
     if n_refused > baseline.refused.len() {
         let count = n_refused - baseline.refused.len();
-        return Ok(Verdict::Fails(vec![Reason::of_pods("other pods would find no place", count)]));
+        return failed(vec![Reason::of_pods("other pods would find no place", count)]);
     }
     if decision.evictions.len() > baseline.n_evictions {
         let count = decision.evictions.len() - baseline.n_evictions;
-        return Ok(Verdict::Fails(vec![Reason::of_pods("other pods would have to give way", count)]));
+        return failed(vec![Reason::of_pods("other pods would have to give way", count)]);
     }
     let all = price_of(&decision, prices);
     let price = Price { marginal: all.marginal - baseline.price.marginal, list: all.list - baseline.price.list };
@@ -338,7 +374,7 @@ fn ask(
     let launches = decision.launches.into_iter().filter(takes_moved).collect();
     let placed = decision.nominations.iter().chain(&decision.moves).filter(|known| known.is_kept_out);
     let kept_out = placed.map(|known| &known.object.key).filter(|key| moved.contains(*key)).map(by_name).collect();
-    Ok(Verdict::Fits(Replacement {
+    let replacement = Replacement {
         launches,
         price,
         n_more,
@@ -346,8 +382,17 @@ fn ask(
         for_placed,
         moves: decision.moves,
         kept_out,
-        insists,
-    }))
+        insists: insists.to_vec(),
+    };
+    Ok(Asked { verdict: Verdict::Fits(replacement), rooms_placed: Vec::new() })
+}
+
+/// The Reservations that a decision has a place for.
+fn rooms_placed(decision: &Decision) -> Vec<ObjectRef> {
+    let launched = decision.launches.iter().flat_map(|launch| &launch.reservations);
+    let nominated = decision.nominations.iter().map(|known| &known.object);
+    let objects = launched.chain(nominated).chain(decision.bindings.iter().map(|known| &known.object));
+    objects.filter(|object| object.key.kind == Kind::Reservation).cloned().collect()
 }
 
 /// Whether somebody who has no place, nor will have one on the slots that others leave, has one once this node has left its own.

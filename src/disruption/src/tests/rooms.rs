@@ -4,7 +4,7 @@ use berth_api::Reservation;
 
 use super::*;
 
-fn room(cpu: &str, more: &Value) -> Object {
+pub(super) fn room(cpu: &str, more: &Value) -> Object {
     let mut room = json!({"apiVersion": "scheduling.koordinator.sh/v1alpha1", "kind": "Reservation",
         "metadata": {"name": "room", "uid": "r"}, "spec": {"allocateOnce": false,
             "owners": [{"labelSelector": {"matchLabels": {"app": "x"}}}],

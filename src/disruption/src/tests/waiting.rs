@@ -1,6 +1,7 @@
 //! Nodes whose pods have alike ones that wait, perhaps for good: these stand nobody in the way.
 
 use super::rolls::drifted_claim;
+use super::rooms::room;
 use super::*;
 
 /// A replica of one ReplicaSet, made so many minutes after eight.
@@ -20,11 +21,11 @@ fn waiting(name: &str, cpu: &str) -> Object {
 }
 
 fn limited() -> Object {
-    limited_to(&json!({"cpu": "2"}))
+    limited_to(ON_DEMAND, &json!({"cpu": "2"}))
 }
 
-fn limited_to(limits: &Value) -> Object {
-    let Object::NodePool(mut pool) = free_pool(ON_DEMAND) else { panic!("a NodePool") };
+fn limited_to(kinds: &[&str], limits: &Value) -> Object {
+    let Object::NodePool(mut pool) = free_pool(kinds) else { panic!("a NodePool") };
     let mut written = serde_json::to_value(&*pool).unwrap();
     merge(&mut written, &json!({"spec": {"limits": limits}}));
     *std::sync::Arc::make_mut(&mut pool) = typed(written);
@@ -157,7 +158,7 @@ fn the_bound_knows_the_room_on_what_is_launched_for_who_waits() {
 #[case::of_nodes(json!({"nodes": "1"}))]
 fn an_empty_node_makes_way_for_who_waits_for_the_limit_that_it_fills(#[case] limits: Value) {
     // It is too large for the node. What is launched for it costs more.
-    let objects = [limited_to(&limits), node("a", "small", "on-demand"), waiting("w", "3")];
+    let objects = [limited_to(ON_DEMAND, &limits), node("a", "small", "on-demand"), waiting("w", "3")];
     let disruption = disrupted(&objects, &[], &Options::default());
     assert_eq!(lines(&disruption), ["0 Emptiness a >  $0.2000"], "{disruption:#?}");
     let pending = [disruption.pending_hourly_cost, disruption.settled_pending_hourly_cost].map(|cost| cost.to_string());
@@ -172,7 +173,7 @@ fn an_empty_node_makes_way_for_who_waits_for_the_limit_that_it_fills(#[case] lim
 #[test]
 fn an_empty_node_stays_that_who_waits_is_to_come_to() {
     let objects = [
-        limited_to(&json!({"cpu": "6"})),
+        limited_to(ON_DEMAND, &json!({"cpu": "6"})),
         node("a", "small", "on-demand"),
         node("b", "medium", "on-demand"),
         waiting("small", "1500m"),
@@ -188,7 +189,7 @@ fn an_empty_node_stays_that_who_waits_is_to_come_to() {
 #[test]
 fn an_empty_node_that_who_waits_comes_to_stays_though_another_would_get_a_place() {
     let objects = [
-        limited_to(&json!({"cpu": "4"})),
+        limited_to(ON_DEMAND, &json!({"cpu": "4"})),
         node("a", "small", "on-demand"),
         waiting("comes", "500m"),
         waiting("stays", "2500m"),
@@ -208,7 +209,7 @@ fn a_node_that_consolidation_would_take_goes_though_others_wait_for_the_limit(
     #[case] expected: &[&str],
 ) {
     let objects = [
-        limited_to(&json!({"cpu": "8"})),
+        limited_to(ON_DEMAND, &json!({"cpu": "8"})),
         node("a", "medium", "on-demand"),
         pod("p", "a", "1", &json!({})),
         node("b", "medium", "on-demand"),
@@ -224,4 +225,21 @@ fn a_node_that_consolidation_would_take_goes_though_others_wait_for_the_limit(
     // Karpenter compares what all is launched.
     let options = Options { methods: Methods::Karpenter, ..Options::default() };
     assert_eq!(lines(&disrupted(&objects, &[], &options)), Vec::<String>::new());
+}
+
+/// A Reservation waits for the limit that two nodes fill, one of which could be on a slot. The regression: the Reservation was planned
+/// before the pod that would move, so no node moved to a slot while it waited.
+#[test]
+fn nodes_move_to_slots_while_a_reservation_waits_for_the_limit() {
+    let unready = json!({"metadata": {"name": "waits", "uid": "w"}, "status": {"phase": "Pending", "nodeName": null}});
+    let objects = [
+        limited_to(WITH_SLOTS, &json!({"cpu": "8"})),
+        node("a", "medium", "on-demand"),
+        pod("p", "a", "3", &json!({})),
+        node("b", "medium", "on-demand"),
+        pod("q", "b", "3", &json!({"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": "true"}}})),
+        room("3", &unready),
+    ];
+    let disruption = disrupted(&objects, &[("medium", 0, "cr-medium", 1)], &Options::default());
+    assert_eq!(lines(&disruption), ["0 SingleNodeConsolidation a > medium cr-medium $0.4000"], "{disruption:#?}");
 }

@@ -30,6 +30,8 @@ pub struct Waiting {
     pub left: BTreeMap<RowId, u32>,
     /// Those that are placed where there is room, and for whom nobody gives way.
     pub sparing: BTreeMap<RowId, u32>,
+    /// Those for whom a node comes up: they take no room where others of lower priority are expected, and nobody gives way for them.
+    pub have_nodes: BTreeMap<RowId, u32>,
     /// The names of those who are not placed at all, where others of their row may be: a [`Trial`](super::Trial) names them last.
     /// [`Bindings`](super::Bindings) name pods in the order of the input: there they are to be the last of their row.
     pub named_last: BTreeMap<RowId, BTreeSet<Arc<str>>>,
@@ -72,6 +74,11 @@ impl Expectations {
         self.waiting.sparing.get(&row).copied().unwrap_or_default()
     }
 
+    /// For how many of a row a node comes up.
+    pub(super) fn having_nodes_of(&self, row: RowId) -> u32 {
+        self.waiting.have_nodes.get(&row).copied().unwrap_or_default()
+    }
+
     /// Whether nobody is expected anywhere.
     pub(super) fn is_empty(&self) -> bool {
         self.rows.is_empty()
@@ -80,6 +87,11 @@ impl Expectations {
     /// Where pods of a row are expected, to be let come there.
     pub(super) fn take(&mut self, row: RowId) -> Option<Nodes> {
         self.rows.remove(&row)
+    }
+
+    /// Where pods of rows are expected that were not let come there yet.
+    pub(super) fn to_come(&self) -> impl Iterator<Item = (RowId, &Nodes)> {
+        self.rows.iter().map(|(row, nodes)| (*row, nodes))
     }
 
     /// Room is held for one who could not come yet.

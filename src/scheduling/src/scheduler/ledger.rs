@@ -66,6 +66,8 @@ pub(super) struct Ledger {
     pub(super) budgets: Budgets,
     /// Pods that room is held for, by node.
     pub(super) nominated: FxHashMap<usize, Vec<ClassId>>,
+    /// Pods that are expected on nodes, by node, while Reservations are placed: their room is held whatever their priority.
+    pub(super) expected: FxHashMap<usize, Vec<ClassId>>,
     pub(super) held: HeldRoom,
     pub(super) what_if: WhatIf,
 }
@@ -83,6 +85,7 @@ impl Ledger {
             off: FxHashSet::default(),
             budgets: Budgets::new(cluster),
             nominated: FxHashMap::default(),
+            expected: FxHashMap::default(),
             held: HeldRoom {
                 places: places(cluster),
                 members: Members::new(cluster, universe),
@@ -103,6 +106,7 @@ impl Ledger {
             off: FxHashSet::default(),
             budgets: Budgets { allowed, are_kept: false },
             nominated: FxHashMap::default(),
+            expected: FxHashMap::default(),
             held: HeldRoom { places, ..HeldRoom::default() },
             what_if: WhatIf::default(),
         }
@@ -114,6 +118,7 @@ impl Ledger {
         self.evicted.clear();
         self.off.clear();
         self.nominated.clear();
+        self.expected.clear();
         self.held.bound_to.clear();
         self.held.members = Members::default();
         self.budgets.allowed = allowed;
@@ -158,7 +163,8 @@ impl Ledger {
 
     /// Puts a node among those that it is like now.
     pub(super) fn regroup(&mut self, node: usize) {
-        let is_apart = self.nominated.contains_key(&node) || self.what_if.gone == Some(node);
+        let is_apart =
+            self.nominated.contains_key(&node) || self.expected.contains_key(&node) || self.what_if.gone == Some(node);
         if let Some(state) = self.state.node(node) {
             self.groups.regroup(node, state, is_apart);
         }
@@ -181,6 +187,11 @@ impl Ledger {
             }
         }
         self.regroup(node);
+    }
+
+    /// Whether room is held for anybody.
+    pub(super) fn holds_room(&self) -> bool {
+        !self.nominated.is_empty() || !self.expected.is_empty()
     }
 
     /// Whether a running pod is off its node, for good or in a what-if.

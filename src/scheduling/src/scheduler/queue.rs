@@ -5,7 +5,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use berth_model::{ClassId, Constraint, ReservationId, RowId};
+use berth_model::{ClassId, Constraint, MemberKind, ReservationId, RowId};
 use rustc_hash::FxHashMap;
 
 use super::Scheduler;
@@ -56,7 +56,11 @@ impl Scheduler<'_> {
             let mut next = binding.into_iter().peekable();
             while let Some((place, count)) = waiting.pop_first() {
                 let QueuePosition { priority: Reverse(priority), row, class: id, .. } = place;
+                if place.kind == MemberKind::Pod && !place.has_node {
+                    self.give_expected_room();
+                }
                 if place.has_choice && level.replace(priority) != Some(priority) {
+                    self.give_expected_room();
                     waiting.insert(place, count);
                     self.take_first_together(priority, &mut waiting);
                     has_progressed |= self.come_as_expected(priority, &mut waiting, queue) > 0;
@@ -69,7 +73,11 @@ impl Scheduler<'_> {
                         None => unbound.push(reservation),
                     }
                 }
+                if place.has_node || (place.kind == MemberKind::Reservation && !self.tables.rules.preempts) {
+                    self.keep_expected_room(&waiting);
+                }
                 let is_stuck = stuck.get(&id) == Some(&self.ledger.groups.now()) && !self.world().has_room_held(id);
+                let queue = Queue { preempts: queue.preempts && !place.has_node, ..queue };
                 let placed = if is_stuck { 0 } else { self.place_in_turn((id, row), count, queue) };
                 has_progressed |= placed > 0;
                 self.intake.first.came(row, placed);
@@ -82,6 +90,7 @@ impl Scheduler<'_> {
                     *waiting.entry(place).or_default() += 1;
                 }
             }
+            self.give_expected_room();
             for reservation in next {
                 match pre_allocate(&self.tables, &mut self.ledger, reservation) {
                     Some(_) => has_progressed = true,
@@ -118,6 +127,42 @@ impl Scheduler<'_> {
         }
     }
 
+    /// Holds the room of pods that are expected on nodes while others are placed before them that make nobody give way, neither who is on
+    /// a node nor who is about to come there: Reservations, and those whose own node is not up yet.
+    fn keep_expected_room(&mut self, waiting: &BTreeMap<QueuePosition, u32>) {
+        let Scheduler { ledger, intake, .. } = self;
+        if intake.expectations.is_empty() || !ledger.expected.is_empty() {
+            return;
+        }
+        let places: BTreeMap<RowId, (ClassId, u32)> = waiting
+            .iter()
+            .filter(|(place, _)| place.kind == MemberKind::Pod && !place.has_node)
+            .map(|(place, count)| (place.row, (place.class, *count)))
+            .collect();
+        for (row, nodes) in intake.expectations.to_come() {
+            let Some(&(class, mut left)) = places.get(&row) else { continue };
+            for (node, count) in nodes {
+                let held = (*count).min(left);
+                left -= held;
+                (0..held).for_each(|_| ledger.expected.entry(*node).or_default().push(class));
+            }
+        }
+        self.regroup_all(self.ledger.expected.keys().copied().collect());
+    }
+
+    /// Ends what [`Scheduler::keep_expected_room`] began.
+    fn give_expected_room(&mut self) {
+        let nodes = std::mem::take(&mut self.ledger.expected).into_keys().collect();
+        self.regroup_all(nodes);
+    }
+
+    fn regroup_all(&mut self, mut nodes: Vec<usize>) {
+        nodes.sort_unstable();
+        for node in nodes {
+            self.ledger.regroup(node);
+        }
+    }
+
     fn reserves_at(&self, reservation: ReservationId) -> i32 {
         self.tables.cluster.reservation(reservation).map_or(0, |known| known.priority)
     }
@@ -140,7 +185,9 @@ impl Scheduler<'_> {
         if self.intake.first.is_empty() {
             return;
         }
-        let is_of_level = |place: &QueuePosition| place.priority.0 == level && place.has_choice && place.comes_later;
+        let is_of_level = |place: &QueuePosition| {
+            place.priority.0 == level && place.has_choice && place.comes_later && !place.has_node
+        };
         let places: Vec<QueuePosition> = waiting.keys().copied().filter(is_of_level).collect();
         for place in places {
             let n_first = self.intake.first.left_of(place.row);
@@ -168,8 +215,12 @@ impl Scheduler<'_> {
                 let members = cluster.row(row).map_or(&[][..], |row| &row.members);
                 let count = members.iter().fold(0_u32, |sum, run| sum.saturating_add(run.len()));
                 let count = count.saturating_sub(self.intake.expectations.left_of(row));
-                if count > 0 {
-                    rows.insert(QueuePosition::new(cluster, class.spec, class.kind, (row, id)), count);
+                let n_with_node = count.min(self.intake.expectations.having_nodes_of(row));
+                let place = QueuePosition::new(cluster, class.spec, class.kind, (row, id));
+                for (count, has_node) in [(count - n_with_node, false), (n_with_node, true)] {
+                    if count > 0 {
+                        rows.insert(QueuePosition { has_node, ..place }, count);
+                    }
                 }
             }
         }

@@ -16,6 +16,8 @@ pub(super) struct QueuePosition {
     pub(super) kind: MemberKind,
     /// False of those that come in place of pods which were told to leave.
     pub(super) comes_later: bool,
+    /// Whether a node comes up for it: it takes no room where others are expected, and makes nobody give way.
+    pub(super) has_node: bool,
     /// The row of the input.
     pub(super) row: RowId,
     pub(super) class: ClassId,
@@ -29,7 +31,7 @@ impl QueuePosition {
         let spec = cluster.spec(spec);
         let priority = Reverse(spec.map_or(0, |spec| spec.priority));
         let has_choice = !spec.is_some_and(|spec| is_of_one_node(cluster, spec));
-        QueuePosition { priority, has_choice, kind, comes_later: true, row, class }
+        QueuePosition { priority, has_choice, kind, comes_later: true, has_node: false, row, class }
     }
 }
 

@@ -109,7 +109,7 @@ fn catch_up_as(world: World<'_>, caches: &mut Caches, sharer: &Sharer) -> Option
 
 /// A class that shares an index now. While room is held for pods, a class that counts others on the host name does not.
 fn sharer(world: World<'_>, caches: &mut Caches, id: ClassId) -> Option<Arc<Sharer>> {
-    let holds_room = !world.ledger.nominated.is_empty();
+    let holds_room = world.ledger.holds_room();
     if holds_room && !world.ledger.what_if.aside.is_empty() {
         return None;
     }

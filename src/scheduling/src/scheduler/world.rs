@@ -24,11 +24,15 @@ impl<'w> World<'w> {
         World { fit: tables.fit(&ledger.state), tables, ledger }
     }
 
-    /// The pods of equal or higher priority that room on a node is held for.
+    /// The pods of equal or higher priority that room on a node is held for, and those whose priority is no matter now.
     pub(super) fn held(&self, node: usize, priority: i32) -> impl Iterator<Item = (&PodClass, &PodSpec)> {
-        let classes = self.ledger.nominated.get(&node).into_iter().flatten().filter_map(|&id| self.universe.class(id));
-        let pods = classes.filter_map(|class| Some((class, self.cluster.spec(class.spec)?)));
-        pods.filter(move |(_, spec)| spec.priority >= priority)
+        let nominated = self.ledger.nominated.get(&node).into_iter().flatten().map(move |id| (*id, priority));
+        let expected = self.ledger.expected.get(&node).into_iter().flatten().map(|id| (*id, i32::MIN));
+        nominated.chain(expected).filter_map(|(id, least)| {
+            let class = self.universe.class(id)?;
+            let spec = self.cluster.spec(class.spec)?;
+            (spec.priority >= least).then_some((class, spec))
+        })
     }
 
     /// A node as it would be with those pods; `None` without any.

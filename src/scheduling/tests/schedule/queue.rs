@@ -1,7 +1,7 @@
 //! Who goes first, and where.
 
-use berth_model::{Constraint, MemberRun, PodSpec, PodTerm, RowId};
-use berth_scheduling::{ComeFirst, Expected, Queue};
+use berth_model::{Constraint, MemberKind, MemberRun, PodSpec, PodTerm, Reservation, RowId, Template};
+use berth_scheduling::{ComeFirst, Expected, Queue, Waiting};
 
 use crate::mk::{FIRST, World, mk_pod};
 
@@ -220,4 +220,72 @@ fn who_is_expected_comes_before_higher_priorities_where_that_is_asked_for() {
     assert_eq!(placed(false, on_n1()), "default/urgent-0: 0", "it takes the room that is promised");
     assert_eq!(placed(true, on_n1()), "default/low-0: 0 default/urgent-0: 1");
     assert_eq!(placed(true, Expected::new()), "default/urgent-0: 0", "nobody is expected");
+}
+
+/// The regression: a Reservation that waits took the room on a node that was launched for pods about to move there.
+#[test]
+fn reservations_take_no_room_where_pods_are_expected_unless_they_preempt() {
+    let mut world = World::new();
+    world.mk_node("n1", "a", 4000, 8);
+    world.mk_node("n2", "a", 1000, 8);
+    let pods = mk_each(&mut world, "low", 2, &mk_pod(2000, 1));
+    for (name, millis) in [("large", 3000), ("small", 1000)] {
+        mk_each(&mut world, name, 1, &PodSpec { priority: i32::MAX, ..mk_pod(millis, 1) });
+        let symbol = world.sym(name);
+        let row = world.cluster.pending.last_mut().unwrap();
+        row.kind = MemberKind::Reservation;
+        row.members = vec![MemberRun { name: name.into(), numbers: None }];
+        let template = Template { namespace: row.namespace, spec: row.spec, labels: row.labels };
+        let allocatable = world.cluster.specs[row.spec.index()].requests.clone();
+        world.cluster.reservations.push(Reservation {
+            template: Some(template),
+            allocatable,
+            ..Reservation::new(symbol)
+        });
+    }
+    let mut placed = |preempts: bool, expected: Expected| {
+        world.cluster.rules.preempts = preempts;
+        world.scheduled(|scheduler, _| {
+            scheduler.expect(expected);
+            scheduler.run(Queue::default());
+            let mut placed: Vec<_> = scheduler.placements().into_iter().map(|known| (known.node, known.name)).collect();
+            placed.sort();
+            placed.iter().map(|(node, name)| format!("{name}: {node}")).collect::<Vec<_>>().join(" ")
+        })
+    };
+    let on_n1 = |count| Expected::from([(pods, [(0, count)].into())]);
+    let before_them = "large: 0 small: 0";
+    assert_eq!(placed(false, Expected::new()), before_them, "nobody is expected");
+    assert_eq!(placed(false, on_n1(2)), "default/low-0: 0 default/low-1: 0 small: 1");
+    assert_eq!(placed(false, on_n1(1)), "default/low-0: 0 small: 0", "one is kept out by what is left");
+    assert_eq!(placed(true, on_n1(2)), before_them);
+}
+
+/// The regression: those of high priority took what was up first, though nodes came up for them, and others were launched for those who
+/// had been expected there.
+#[test]
+fn who_has_a_node_coming_up_takes_no_room_where_others_are_expected_and_makes_nobody_give_way() {
+    let mut world = World::new();
+    world.mk_node("n1", "a", 2000, 8);
+    world.mk_node("n2", "a", 1000, 8);
+    world.mk_running("runs", &mk_pod(1000, 1), 0);
+    let low = mk_each(&mut world, "low", 2, &PodSpec { priority: 5, ..mk_pod(1000, 1) });
+    let urgent = mk_each(&mut world, "urgent", 2, &PodSpec { priority: 10, ..mk_pod(1000, 1) });
+    let mut placed = |with_node: u32, expected: Expected| {
+        world.scheduled(|scheduler, _| {
+            scheduler.expect(expected);
+            let have_nodes = [(urgent, with_node)].into();
+            scheduler.let_wait(Waiting { have_nodes, ..Waiting::default() });
+            scheduler.run(Queue { preempts: true, ..Queue::default() });
+            let mut placed: Vec<_> = scheduler.placements().into_iter().map(|known| (known.node, known.name)).collect();
+            placed.sort();
+            let names: Vec<String> = placed.iter().map(|(node, name)| format!("{name}: {node}")).collect();
+            (names.join(" ").replace("default/", ""), scheduler.evicted().len())
+        })
+    };
+    let on_n1 = |count| Expected::from([(low, [(0, count)].into())]);
+    assert_eq!(placed(0, on_n1(2)), ("urgent-0: 0 urgent-1: 0 low-0: 1".to_owned(), 1), "nobody else has a node");
+    assert_eq!(placed(2, on_n1(2)), ("low-0: 0 low-1: 0".to_owned(), 0));
+    assert_eq!(placed(1, on_n1(2)), ("low-0: 0 urgent-0: 0 low-1: 1".to_owned(), 1), "one of the two has none");
+    assert_eq!(placed(2, on_n1(1)), ("low-0: 0 urgent-0: 0 low-1: 1".to_owned(), 1), "what is free is theirs");
 }
