@@ -30,10 +30,25 @@ fn catalogue(types: &[(u32, &str)]) -> String {
 
 /// With these types and this `consolidateAfter`.
 fn run(folder: &str, (types, after): (&[(u32, &str)], &str), objects: &[String], events: &str) -> Outcome {
+    run_of(folder, types, (after, ""), objects, events)
+}
+
+/// With this `consolidateAfter`, and more of the NodePool's `spec`, or after the word `template` of its nodes'.
+fn run_of(
+    folder: &str,
+    types: &[(u32, &str)],
+    (after, of_pool): (&str, &str),
+    objects: &[String],
+    events: &str,
+) -> Outcome {
     let folder = Folder::new(folder);
     folder.write("catalogue.yaml", &catalogue(types));
     let all = "- {key: karpenter.sh/capacity-type, operator: In, values: [reserved, on-demand]}";
     let text = of_one_pool("duration: 4h", after, all, objects, events);
+    let text = match of_pool.strip_prefix("template ") {
+        Some(of_nodes) => text.replacen("nodeClassRef:", &format!("{of_nodes}\n        nodeClassRef:"), 1),
+        None => text.replacen("    disruption:", &format!("    {of_pool}\n    disruption:"), 1),
+    };
     Simulation::read(&folder.write("scenario.yaml", &text)).unwrap().run().unwrap()
 }
 
@@ -146,4 +161,71 @@ fn two_nodes_are_replaced_by_one_that_is_cheaper() {
     let outcome = run("two-to-one", (types, "30s"), &[deployment("web", 6, "cpu: '1', memory: 1Gi", "")], events);
     assert!(outcome.nodes.launched == 3, "{:?}", outcome.nodes);
     assert_eq!(outcome.samples.last().map(|known| (known.running, known.nodes)), Some((6, [1, 0, 0])));
+}
+
+/// The regression: a Reservation that waits for the NodePool's limit was planned before the pods of any node that could move to a slot,
+/// so none did.
+#[test]
+fn nodes_move_to_slots_while_a_reservation_waits_for_the_limit() {
+    let objects = [slots(0, ""), deployment("web", 2, "cpu: '3', memory: 1Gi", "")];
+    let events = format!(
+        "- {{at: 30m, apply: {{objects: [{}]}}}}\n- {{at: 1h, reservation: {{id: cr, count: 1}}}}\n",
+        room("'3'", "other")
+    );
+    let outcome = run_of("limited", &[(4, "0.2")], ("30s", "limits: {cpu: '8'}"), &objects, &events);
+    assert_eq!((outcome.nodes.launched, outcome.pods.evictions), (3, 1), "{:?}", outcome.nodes);
+    assert_eq!(outcome.samples.last().map(|known| (known.running, known.nodes)), Some((2, [1, 0, 1])));
+}
+
+/// The regression: what a command had launched that came to nothing was given to a pod that waited for the limit, and the NodePool had
+/// more than its limits hold for good.
+#[test]
+fn a_node_pool_keeps_its_limits_where_a_disruption_comes_to_nothing() {
+    let budget = "{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: web, namespace: default}, \
+                  spec: {maxUnavailable: 0, selector: {matchLabels: {app: web}}}}";
+    let events = format!(
+        "- {{at: 30m, price: {{instanceType: of-8, capacityType: on-demand, dollars: 0.48}}}}\n\
+         - {{at: 30m40s, apply: {{objects: [{budget}]}}}}\n"
+    );
+    let web = deployment("web", 3, "cpu: 3500m, memory: 1Gi", "");
+    let types = &[(4, "0.2"), (8, "0.28")];
+    let outcome = run_of("given-up", types, ("1m", "limits: {cpu: '8'}"), &[web], &events);
+    assert!(outcome.nodes.launched >= 3, "replacements are launched: {:?}", outcome.nodes);
+    assert_eq!(outcome.samples.last().map(|known| (known.running, known.nodes)), Some((2, [1, 0, 0])));
+}
+
+/// The regression: each time that a node expired which its pods do not leave, another was launched for these, stood empty until it
+/// expired itself, and was replaced by the next.
+#[test]
+fn no_node_is_launched_for_pods_that_do_not_leave_theirs() {
+    let keeps = "labels: {app: web}, annotations: {karpenter.sh/do-not-disrupt: 'true'}}\n      spec";
+    let marked = deployment("web", 2, "cpu: 900m, memory: 1Gi", "").replace("labels: {app: web}}\n      spec", keeps);
+    let budget = "- {apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: web, namespace: default}, \
+                  spec: {maxUnavailable: 0, selector: {matchLabels: {app: web}}}}\n";
+    let web = deployment("web", 2, "cpu: 900m, memory: 1Gi", "");
+    for (folder, objects) in [("marked", vec![marked]), ("budget", vec![web, budget.to_owned()])] {
+        let outcome = run_of(
+            folder,
+            &[(2, "0.1")],
+            ("30s", "template expireAfter: 1h"),
+            &objects,
+            "- {at: 3h, scale: {name: web, replicas: 2}}\n",
+        );
+        assert_eq!(outcome.nodes.launched, 1, "{folder}: {:?}", outcome.nodes);
+        assert_eq!(outcome.samples.last().map(|known| known.running), Some(2));
+    }
+}
+
+/// The regression: nodes that left a capacity block before its end were taken in by it again, for an hour.
+#[test]
+fn nodes_that_leave_a_capacity_block_are_not_taken_in_again() {
+    let block = slots(2, ", type: CapacityBlock, matching: Open, end: '2026-01-01T02:00:00Z'");
+    let outcome = run(
+        "block",
+        (&[(4, "0.2")], "30s"),
+        &[block, deployment("web", 1, "cpu: '1', memory: 1Gi", "")],
+        "- {at: 3h, scale: {name: web, replicas: 1}}\n",
+    );
+    assert_eq!((outcome.nodes.launched, outcome.pods.evictions), (2, 1), "{:?}", outcome.nodes);
+    assert_eq!(outcome.samples.last().map(|known| (known.running, known.nodes)), Some((1, [1, 0, 0])));
 }
