@@ -29,6 +29,8 @@ pub struct Queue {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Intake {
     pub(super) expectations: Expectations,
+    /// Whether the room of those who are expected is held against others now.
+    pub(super) keeps_expected_room: bool,
     /// Pods that come before others of their priority.
     pub(super) first: First,
     /// Pods that come in place of those that gave way.

@@ -131,7 +131,7 @@ impl Scheduler<'_> {
     /// a node nor who is about to come there: Reservations, and those whose own node is not up yet.
     fn keep_expected_room(&mut self, waiting: &BTreeMap<QueuePosition, u32>) {
         let Scheduler { ledger, intake, .. } = self;
-        if intake.expectations.is_empty() || !ledger.expected.is_empty() {
+        if intake.expectations.is_empty() || std::mem::replace(&mut intake.keeps_expected_room, true) {
             return;
         }
         let places: BTreeMap<RowId, (ClassId, u32)> = waiting
@@ -152,6 +152,9 @@ impl Scheduler<'_> {
 
     /// Ends what [`Scheduler::keep_expected_room`] began.
     fn give_expected_room(&mut self) {
+        if !std::mem::take(&mut self.intake.keeps_expected_room) {
+            return;
+        }
         let nodes = std::mem::take(&mut self.ledger.expected).into_keys().collect();
         self.regroup_all(nodes);
     }
