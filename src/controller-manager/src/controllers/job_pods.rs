@@ -83,7 +83,8 @@ impl<'p> Tally<'p> {
     /// complete are released alone.
     pub(crate) fn finish(&mut self, spec: &JobSpec, pods: &'p [Arc<Pod>], has_failed: bool) {
         let counted: BTreeSet<&str> = self.counted.iter().map(|pod| &*pod.metadata.uid).collect();
-        let others: Vec<_> = pods.iter().filter(|pod| is_tracked(pod) && !counted.contains(&*pod.metadata.uid)).collect();
+        let others: Vec<_> =
+            pods.iter().filter(|pod| is_tracked(pod) && !counted.contains(&*pod.metadata.uid)).collect();
         for pod in others {
             if self.n_uncounted() >= MAX_UNCOUNTED {
                 break;
