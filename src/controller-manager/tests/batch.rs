@@ -257,6 +257,43 @@ async fn a_job_that_failed_says_so_once_its_pods_have_ended() {
     assert_eq!(job["status"]["failed"], 2);
 }
 
+/// The regression: pods that were never on a node were held by their finalizer for good, and the Job never failed.
+#[tokio::test(start_paused = true)]
+async fn a_job_that_replaces_only_failed_pods_lets_go_of_all_once_it_fails() {
+    for has_node in [false, true] {
+        let world = World::new();
+        world.node("n1", &json!({})).await;
+        job(&world, &json!({"parallelism": 4, "backoffLimit": 0, "podReplacementPolicy": "Failed"})).await;
+        if has_node {
+            world.run_all("n1").await;
+        }
+        let pods = world.pods().await;
+        end(&world, &pods[0], "Failed").await;
+        let left = world.pods().await;
+        assert!(left.iter().all(|pod| pod["metadata"]["finalizers"].is_null()), "{left:?}");
+        // The failed one, and those that wait for their kubelet.
+        assert_eq!(left.len(), if has_node { 4 } else { 1 });
+        world.reap().await;
+        world.settle().await;
+        let job = world.get("jobs/default/j").await.unwrap();
+        assert!(common::is_true(&job, "Failed"), "{job}");
+        assert_eq!((&job["status"]["failed"], &job["status"]["terminating"]), (&json!(4), &json!(0)), "{job}");
+    }
+}
+
+/// As upstream, where the collector of pods gives it the phase Failed.
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_is_deleted_before_it_has_a_node_is_replaced_whatever_the_policy() {
+    let world = World::new();
+    job(&world, &json!({"podReplacementPolicy": "Failed"})).await;
+    world.delete(&format!("pods/default/{}", name(&world.pods().await[0]))).await;
+    minutes(1).await;
+    let pods = world.pods().await;
+    let job = world.get("jobs/default/j").await.unwrap();
+    assert!(pods.len() == 1 && is_live(&pods[0]), "{pods:?}");
+    assert_eq!(job["status"]["failed"], 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn pods_of_a_deleted_job_are_not_held_by_its_finalizer() {
     for policy in ["Background", "Foreground"] {

@@ -495,6 +495,62 @@ async fn a_daemon_that_is_not_ready_makes_way_for_the_new_one_at_once_whatever_t
     assert_eq!(images(&world.pods().await), ["two"; 3]);
 }
 
+fn rolling() -> Value {
+    let mut set = surging(&json!(0));
+    set["spec"]["updateStrategy"] = json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}});
+    set
+}
+
+/// A DaemonSet that runs on three nodes, one of which it does not tolerate any more.
+async fn with_a_tainted_node(set: &Value) -> World {
+    let world = World::new();
+    for node in ["a", "b", "c"] {
+        world.node(node, &json!({})).await;
+    }
+    world.create("daemonsets/default", set).await;
+    world.live("a").await;
+    world.patch("nodes/a", &json!({"spec": {"taints": [{"key": "x", "effect": "NoSchedule"}]}})).await;
+    world.settle().await;
+    world
+}
+
+/// Of a DaemonSet: how many nodes want it, have it, have it of the present template, and have it in vain.
+async fn scheduled(world: &World) -> [i64; 4] {
+    let status = world.get("daemonsets/default/log").await.unwrap()["status"].clone();
+    ["desired", "current", "updated"]
+        .map(|what| format!("{what}NumberScheduled"))
+        .into_iter()
+        .chain(["numberMisscheduled".to_owned()])
+        .map(|field| status[field].as_i64().unwrap_or(0))
+        .collect::<Vec<_>>()
+        .try_into()
+        .unwrap()
+}
+
+/// The regression: more were up to date than were wanted, and those of nodes that are gone were misscheduled.
+#[tokio::test(start_paused = true)]
+async fn a_daemon_set_counts_as_updated_only_what_is_wanted() {
+    let world = with_a_tainted_node(&rolling()).await;
+    assert_eq!(scheduled(&world).await, [2, 2, 2, 1]);
+    world.delete("nodes/a").await;
+    world.settle().await;
+    assert_eq!(scheduled(&world).await, [2, 2, 2, 0]);
+}
+
+/// As upstream, whose rolling update looks at all nodes that have pods. The regression: the old pod ran on.
+#[tokio::test(start_paused = true)]
+async fn an_old_daemon_goes_where_none_should_run_any_more() {
+    for set in [rolling(), surging(&json!(1))] {
+        let world = with_a_tainted_node(&set).await;
+        assert_eq!(by_node(&world).await.len(), 3, "it tolerates that it is there");
+        world.patch("daemonsets/default/log", &of_image("two")).await;
+        world.live("a").await;
+        let nodes = by_node(&world).await;
+        assert_eq!(nodes, [("b".to_owned(), [0, 1, 1]), ("c".to_owned(), [0, 1, 1])].into(), "{set}");
+        assert_eq!(scheduled(&world).await, [2, 2, 2, 0]);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_job_is_complete_when_enough_of_its_pods_succeeded() {
     let world = World::new();

@@ -189,33 +189,19 @@ impl Bridge {
     }
 
     async fn read_class(&self, object: &FakeNodeClass) -> NodeClass {
-        let spec = &object.spec;
-        let mut class = NodeClass {
-            zones: spec.zones.clone(),
-            unreachable_zones: spec.unreachable_zones.clone(),
-            registration_delay: spec.registration_delay.as_ref().and_then(GoDuration::to_std).unwrap_or_default(),
-            image: spec.image.clone().unwrap_or_default(),
-            ..NodeClass::default()
+        let catalogue = match &object.spec.instance_types {
+            Some(reference) if object.validate().is_empty() => Some(self.read_catalogue(reference).await),
+            _ => None,
         };
-        if let Some(error) = object.validate().first() {
-            class.not_ready = Some(("Invalid".to_owned(), error.to_string()));
-        } else if let Some(reference) = &spec.instance_types {
-            match self.read_catalogue(reference).await {
-                Ok(catalogue) => class.catalogue = Some(Arc::new(catalogue)),
-                Err(message) => class.not_ready = Some(("InstanceTypesUnusable".to_owned(), message)),
-            }
-        }
-        class
+        class_of(object, catalogue)
     }
 
     async fn read_catalogue(&self, reference: &CatalogueReference) -> Result<Catalogue, String> {
-        let CatalogueReference { namespace, name, key } = reference;
+        let CatalogueReference { namespace, name, .. } = reference;
         let place = format!("spec.instanceTypes: ConfigMap {namespace}/{name}");
         let map = Api::<ConfigMap>::namespaced(self.client.clone(), namespace).get_opt(name).await;
         let map = map.map_err(|error| format!("{place}: {error}"))?.ok_or_else(|| format!("{place} not found"))?;
-        let text =
-            map.data.as_ref().and_then(|data| data.get(key)).ok_or_else(|| format!("{place} has no key {key}"))?;
-        berth_catalogue::read(text.as_bytes(), &format!("{namespace}/{name}/{key}")).map_err(|error| error.to_string())
+        catalogue_in(&map, reference)
     }
 
     /// A reservation was made or changed.
@@ -307,6 +293,44 @@ impl Bridge {
             last_transition_time: Time(whole_seconds(self.cloud.now())),
         }
     }
+}
+
+/// A node class among the objects of the start, as a watch will see it; `None` where its instance types are not among them.
+pub(crate) fn class_among(objects: &[Object], object: &FakeNodeClass) -> Option<NodeClass> {
+    let Some(reference) = &object.spec.instance_types else { return Some(class_of(object, None)) };
+    let mut maps = objects.iter().filter_map(|object| match object {
+        Object::ConfigMap(map) => Some(map),
+        _ => None,
+    });
+    let namespace = |map: &ConfigMap| map.namespace().unwrap_or_else(|| "default".to_owned());
+    let map = maps.find(|map| map.name_any() == reference.name && namespace(map) == reference.namespace)?;
+    Some(class_of(object, Some(catalogue_in(map, reference))))
+}
+
+/// A node class as its object says it, and the instance types that it names.
+fn class_of(object: &FakeNodeClass, catalogue: Option<Result<Catalogue, String>>) -> NodeClass {
+    let spec = &object.spec;
+    let mut class = NodeClass {
+        zones: spec.zones.clone(),
+        unreachable_zones: spec.unreachable_zones.clone(),
+        registration_delay: spec.registration_delay.as_ref().and_then(GoDuration::to_std).unwrap_or_default(),
+        image: spec.image.clone().unwrap_or_default(),
+        ..NodeClass::default()
+    };
+    match (object.validate().first(), catalogue) {
+        (Some(error), _) => class.not_ready = Some(("Invalid".to_owned(), error.to_string())),
+        (None, Some(Ok(catalogue))) => class.catalogue = Some(Arc::new(catalogue)),
+        (None, Some(Err(message))) => class.not_ready = Some(("InstanceTypesUnusable".to_owned(), message)),
+        (None, None) => {}
+    }
+    class
+}
+
+fn catalogue_in(map: &ConfigMap, reference: &CatalogueReference) -> Result<Catalogue, String> {
+    let CatalogueReference { namespace, name, key } = reference;
+    let text = map.data.as_ref().and_then(|data| data.get(key));
+    let text = text.ok_or_else(|| format!("spec.instanceTypes: ConfigMap {namespace}/{name} has no key {key}"))?;
+    berth_catalogue::read(text.as_bytes(), &format!("{namespace}/{name}/{key}")).map_err(|error| error.to_string())
 }
 
 fn whole_seconds(time: Timestamp) -> Timestamp {

@@ -143,10 +143,7 @@ pub async fn run(
                 tell(&Line { time: cloud.now(), event: "Story", message });
             },
             _ = ticks.tick() => {
-                for (id, used, total) in known.bridge.write_counts().await {
-                    let message = format!("reservation {id}: {used} of {total} slots used");
-                    known.moment.add(Happened::Said { event: "Slots", message }, id);
-                }
+                known.bridge.write_counts().await.into_iter().for_each(|count| known.moment.add_slots(count));
                 if !known.moment.is_empty() {
                     quiet.stir();
                 }

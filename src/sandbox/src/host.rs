@@ -132,10 +132,7 @@ async fn follow(
                 }
             }
             _ = ticks.tick() => {
-                for (id, used, total) in bridge.write_counts().await {
-                    let message = format!("reservation {id}: {used} of {total} slots used");
-                    moment.add(Happened::Said { event: "Slots", message }, id);
-                }
+                bridge.write_counts().await.into_iter().for_each(|count| moment.add_slots(count));
                 if moment.is_over(false) {
                     let cost = machines::cost(&cloud);
                     moment.tell(cloud.now(), PlannedFor::default(), &cost).iter().for_each(&mut tell);

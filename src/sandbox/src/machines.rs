@@ -24,8 +24,7 @@ pub(crate) fn follow(event: CloudEvent, kubelets: &Kubelets, moment: &mut Moment
             moment.add(Happened::Said { event: "Interrupted", message }, node_name);
         }
         CloudEvent::Relabelled { node_name, instance } => {
-            let message = format!("{node_name} is {} now", described(&instance));
-            moment.add(Happened::Said { event: "Relabelled", message }, node_name);
+            moment.add(Happened::Relabelled { what: described(&instance) }, node_name);
         }
         CloudEvent::Stopped { node_name, died, .. } => {
             kubelets.power_off(&node_name);

@@ -33,6 +33,8 @@ struct SeenPod {
     is_terminating: bool,
     /// Whether someone makes another in its place.
     is_controlled: bool,
+    /// The node that a DaemonSet has it for, once it is there.
+    daemon_on: Option<String>,
 }
 
 #[derive(Debug)]
@@ -61,6 +63,8 @@ pub(crate) struct Observer {
     /// How many pods, nodes and NodeClaims are on their way in or out.
     n_moving: usize,
     nodes: BTreeMap<String, SeenNode>,
+    /// Names of nodes that are there and stay.
+    staying: BTreeSet<String>,
     /// Whether they are as they are meant to be.
     claims: BTreeMap<String, bool>,
     /// NodeClaims that have no instance yet, by UID.
@@ -103,6 +107,7 @@ impl Observer {
     pub(crate) fn pod(&mut self, pod: &Pod, moment: &mut Moment) {
         let (uid, stage, of) = (pod.uid().unwrap_or_default(), stage(pod), workload(pod));
         let before = self.pods.get(&uid).map(|seen| seen.stage.clone());
+        let daemon_on = daemon_on(pod);
         let name = format!("{}/{}", pod.namespace().unwrap_or_default(), pod.name_any());
         if before.as_ref() != Some(&stage) {
             if let Some(Stage::Pending(why)) = &before
@@ -124,6 +129,7 @@ impl Observer {
                 (_, Stage::Pending(_) | Stage::Bound) => None,
                 (_, Stage::Running) => Some(Happened::PodsRunning { of }),
                 (_, Stage::Succeeded) => Some(Happened::PodsSucceeded { of }),
+                (_, Stage::Failed(_)) if self.goes_with_its_node(daemon_on.as_deref()) => None,
                 (_, Stage::Failed(why)) => Some(Happened::PodsFailed { of, why: why.clone() }),
             };
             if let Some(happened) = happened {
@@ -137,12 +143,17 @@ impl Observer {
         }
         let is_terminating = pod.metadata.deletion_timestamp.is_some();
         let is_controlled = pod.owner_references().iter().any(|owner| owner.controller == Some(true));
-        let seen = SeenPod { name, of, stage, is_terminating, is_controlled };
+        let seen = SeenPod { name, of, stage, is_terminating, is_controlled, daemon_on };
         self.place(format!("pod {}", seen.name), &uid, seen.why_left().map(str::to_owned));
         self.n_moving += usize::from(seen.is_moving());
         if let Some(before) = self.pods.insert(uid, seen) {
             self.n_moving -= usize::from(before.is_moving());
         }
+    }
+
+    /// Whether a daemon is on a node that goes or is gone: the node's end tells of both.
+    fn goes_with_its_node(&self, daemon_on: Option<&str>) -> bool {
+        daemon_on.is_some_and(|node| !self.staying.contains(node))
     }
 
     /// Remembers why something has no place; `None` where it has one.
@@ -163,7 +174,9 @@ impl Observer {
             self.n_moving -= usize::from(pod.is_moving());
             self.place(format!("pod {}", pod.name), uid, None);
             moment.waits_no_more(&pod.of, &[&pod.name]);
-            moment.add(Happened::PodsGone { of: pod.of }, pod.name);
+            if !self.goes_with_its_node(pod.daemon_on.as_deref()) {
+                moment.add(Happened::PodsGone { of: pod.of }, pod.name);
+            }
         }
     }
 
@@ -188,6 +201,11 @@ impl Observer {
         if is_draining && !was_draining {
             moment.add(Happened::NodesDraining, &name);
         }
+        if is_draining {
+            self.staying.remove(&name);
+        } else {
+            self.staying.insert(name.clone());
+        }
         let seen = SeenNode { name, is_ready, is_draining };
         self.n_moving += usize::from(seen.is_moving());
         if let Some(before) = self.nodes.insert(uid, seen) {
@@ -198,6 +216,7 @@ impl Observer {
     pub(crate) fn node_gone(&mut self, uid: &str, moment: &mut Moment) {
         if let Some(node) = self.nodes.remove(uid) {
             self.n_moving -= usize::from(node.is_moving());
+            self.staying.remove(&node.name);
             moment.add(Happened::NodesGone, node.name);
         }
     }
@@ -338,6 +357,13 @@ fn stage(pod: &Pod) -> Stage {
             Stage::Pending(unscheduled.and_then(|own| own.message.clone()).unwrap_or_default())
         }
     }
+}
+
+/// The node of a DaemonSet's pod.
+fn daemon_on(pod: &Pod) -> Option<String> {
+    let mut owners = pod.owner_references().iter().filter(|owner| owner.controller == Some(true));
+    owners.find(|owner| owner.kind == "DaemonSet")?;
+    pod.spec.as_ref()?.node_name.clone()
 }
 
 /// What no new node can do about it, where the message says so; else what the nodes say.

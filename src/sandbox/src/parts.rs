@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use berth_api::FakeNodeClassSpec;
 use berth_apiserver::{Admission, ApiServer, Config, FaultRates, Faults};
 use berth_catalogue::Catalogue;
 use berth_cloudprovider_fake::cloud::{CloudConfig, CloudEvent, FakeCloud, NodeClass};
@@ -15,7 +14,7 @@ use kube::{Client, ResourceExt};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinSet;
 
-use crate::bridge::definition;
+use crate::bridge::{class_among, definition};
 use crate::{SandboxError, apply};
 
 /// What the parts of a cluster are started with.
@@ -235,11 +234,11 @@ async fn begin(
         apply::node_class(client, &class).await?;
     }
     for object in objects {
-        if let Object::FakeNodeClass(class) = object
-            && class.spec == FakeNodeClassSpec::default()
+        if let Object::FakeNodeClass(object) = object
+            && let Some(class) = class_among(objects, object)
         {
-            // Else NodePools that come with it would wait until the cloud is asked again.
-            cloud.set_node_class(&class.name_any(), NodeClass::default());
+            // Else NodePools that come with it would wait until the cloud is asked again, and warn of it.
+            cloud.set_node_class(&object.name_any(), class);
         }
     }
     let mut definitions = cloud.reservation_definitions();

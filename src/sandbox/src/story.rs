@@ -23,6 +23,10 @@ pub struct Line {
 pub(crate) enum Happened {
     /// Something said in its own words.
     Said { event: &'static str, message: String },
+    /// Running instances got another capacity type or reservation: what they are now.
+    Relabelled { what: String },
+    /// The count of a reservation's slots changed: the newest is told alone.
+    Slots { id: String },
     /// Pods of a workload wait for a node.
     PodsPending { of: String },
     /// Pods of a workload stay without a node: why.
@@ -108,6 +112,11 @@ impl Moment {
     /// Takes in one thing that happened, to the object of this name.
     pub(crate) fn add(&mut self, happened: Happened, name: impl Into<String>) {
         self.happened.entry(happened).or_default().push(name.into());
+    }
+
+    /// Takes in how many slots of a reservation are used now.
+    pub(crate) fn add_slots(&mut self, (id, used, total): (String, u32, u32)) {
+        self.happened.insert(Happened::Slots { id }, vec![format!("{used} of {total}")]);
     }
 
     /// A pod of a workload waits no more: that it did in this moment is not told any more. `names` are those that its waiting was
@@ -292,6 +301,11 @@ fn in_words(what: &Happened, names: &[String]) -> (&'static str, String) {
     };
     match what {
         Happened::Said { event, message } => (event, message.clone()),
+        Happened::Relabelled { what } => {
+            let verb = if n == 1 { "is" } else { "are" };
+            ("Relabelled", format!("{} {verb} {what} now", listed("node", names)))
+        }
+        Happened::Slots { id } => ("Slots", format!("reservation {id}: {} slots used", names.join(", "))),
         Happened::PodsPending { of } => ("PodsPending", pods(of, ("waits for a node", "wait for nodes"))),
         Happened::PodsStay { of, why } => {
             ("PodsStay", format!("{}: {why}", pods(of, ("finds no node", "find no node"))))
@@ -372,6 +386,57 @@ mod tests {
         assert_eq!(lines(moment(&five)), ["15 pods run: 5 of a, 4 of b, 3 of c, 2 of d, 1 of e"]);
         let six = [five.as_slice(), &[("f", 1)]].concat();
         assert_eq!(lines(moment(&six)), ["16 pods run: 5 of a, 4 of b, 3 of c, 2 of d, 2 of 2 others"]);
+    }
+
+    #[test]
+    fn of_the_counts_of_a_reservation_within_a_moment_the_newest_is_told() {
+        let mut moment = Moment::default();
+        for used in [5, 9, 14] {
+            moment.add_slots(("cr-a".to_owned(), used, 60));
+        }
+        moment.add_slots(("cr-b".to_owned(), 2, 2));
+        assert_eq!(lines(moment), ["reservation cr-a: 14 of 60 slots used", "reservation cr-b: 2 of 2 slots used"]);
+    }
+
+    #[test]
+    fn nodes_that_become_alike_in_a_moment_are_one_line() {
+        let relabelled = |names: &[&str]| {
+            let mut moment = Moment::default();
+            for name in names {
+                moment.add(Happened::Relabelled { what: "m5.xlarge on-demand in port-1b".to_owned() }, *name);
+            }
+            lines(moment)
+        };
+        assert_eq!(relabelled(&["a"]), ["node a is m5.xlarge on-demand in port-1b now"]);
+        assert_eq!(relabelled(&["a", "b"]), ["nodes a and b are m5.xlarge on-demand in port-1b now"]);
+        assert_eq!(relabelled(&["a"; 30]), ["30 nodes are m5.xlarge on-demand in port-1b now"]);
+    }
+
+    #[test]
+    fn a_daemon_that_goes_with_its_node_says_nothing_of_its_own() {
+        use serde_json::json;
+        for (kind, taints, expected) in [
+            ("DaemonSet", json!([{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]), 0),
+            ("DaemonSet", json!([]), 2),
+            ("ReplicaSet", json!([{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]), 2),
+        ] {
+            let mut observer = crate::observer::Observer::default();
+            let node = json!({"metadata": {"name": "n", "uid": "n"}, "spec": {"taints": taints}});
+            let owner = json!({"apiVersion": "apps/v1", "kind": kind, "name": "agent", "uid": "a", "controller": true});
+            let pod = |phase: &str| {
+                let metadata = json!({"name": "agent-x", "uid": "p", "ownerReferences": [&owner]});
+                let pod = json!({"metadata": metadata, "spec": {"nodeName": "n", "containers": []},
+                    "status": {"phase": phase}});
+                serde_json::from_value(pod).unwrap()
+            };
+            let mut before = Moment::default();
+            observer.node(&serde_json::from_value(node).unwrap(), &mut before);
+            observer.pod(&pod("Running"), &mut before);
+            let mut moment = Moment::default();
+            observer.pod(&pod("Failed"), &mut moment);
+            observer.pod_gone("p", &mut moment);
+            assert_eq!(lines(moment).len(), expected, "of a {kind}, taints {taints}");
+        }
     }
 
     #[test]

@@ -329,6 +329,41 @@ spec:
     assert_eq!(ended, Ended::Settled);
 }
 
+/// The regression: the cloud heard of it after the NodePool, which warned that its node class was not found.
+#[tokio::test(start_paused = true)]
+async fn a_node_class_that_comes_with_its_node_pool_is_ready_from_the_start() {
+    let text = "
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: own}
+spec:
+  template:
+    spec:
+      nodeClassRef: {group: berth.sh, kind: FakeNodeClass, name: std}
+      requirements: [{key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}]
+---
+apiVersion: berth.sh/v1alpha1
+kind: FakeNodeClass
+metadata: {name: std}
+spec: {registrationDelay: 1s}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec: {containers: [{name: c, image: i, resources: {requests: {cpu: '1'}}}]}
+";
+    let now = "2026-01-01T00:00:00Z".parse().unwrap();
+    let (begun, mut parts) = tokio::sync::mpsc::unbounded_channel();
+    let options = Options { objects: objects(text), settle: true, on_begun: Some(begun), ..Options::new(now) };
+    let ended = run(options, |_| {}, tokio::time::sleep(Duration::from_secs(600))).await.unwrap();
+    assert_eq!(ended, Ended::Settled);
+    let (client, _) = parts.recv().await.unwrap();
+    let events = Api::<k8s_openapi::api::core::v1::Event>::all(client).list(&ListParams::default()).await.unwrap();
+    let of_pool = events.items.iter().filter(|event| event.involved_object.kind.as_deref() == Some("NodePool"));
+    let warned: Vec<_> = of_pool.filter(|event| event.type_.as_deref() == Some("Warning")).collect();
+    assert!(warned.is_empty(), "{warned:#?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_node_claim_becomes_a_node() {
     let (ended, lines) = play(

@@ -70,6 +70,8 @@ struct Daemon {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools)]
 struct State {
+    /// Whether the node is there.
+    exists: bool,
     wanted: bool,
     ready: bool,
     available: bool,
@@ -83,9 +85,13 @@ struct State {
 struct Sum {
     desired: i32,
     current: i32,
+    /// Nodes with a pod of the present template.
+    updated: i32,
     ready: i32,
     available: i32,
     misscheduled: i32,
+    /// Those of the above that are available.
+    misscheduled_available: i32,
 }
 
 impl Daemon {
@@ -112,12 +118,14 @@ impl Daemon {
         self.sum.current += one(state.wanted && has);
         self.sum.ready += one(state.wanted && state.ready);
         self.sum.available += one(state.wanted && state.available);
-        self.sum.misscheduled += one(!state.wanted && has);
+        self.sum.misscheduled += one(state.exists && !state.wanted && has);
+        self.sum.misscheduled_available += one(state.exists && !state.wanted && state.available);
         let Some(revision) = &state.revision else { return };
         let is_old = **revision != *self.revision;
+        self.sum.updated += one(state.wanted && !is_old);
         let old = self.old_like(state);
         if by > 0 {
-            if is_old && state.wanted {
+            if is_old && state.exists {
                 old.insert(node.clone());
             }
             *self.of_revision.entry(revision.clone()).or_insert(0) += 1;
@@ -146,9 +154,12 @@ impl Daemon {
     fn sort(&mut self) {
         self.old = [BTreeSet::new(), BTreeSet::new()];
         self.surging.clear();
+        self.sum.updated = 0;
         for (node, state) in self.nodes.clone() {
-            let is_old = state.revision.as_deref().is_some_and(|revision| *revision != *self.revision);
-            if is_old && state.wanted {
+            let Some(revision) = state.revision.as_deref() else { continue };
+            if *revision == *self.revision {
+                self.sum.updated += i32::from(state.wanted);
+            } else if state.exists {
                 self.old_like(&state).insert(node);
             }
         }
@@ -158,9 +169,24 @@ impl Daemon {
     /// others as there is surge left. Those that were chosen before come first: their pod may be on its way.
     fn next_to_surge(&self, most: usize) -> BTreeSet<Arc<str>> {
         let [waiting, available] = &self.old;
-        let (chosen, others): (Vec<_>, Vec<_>) = available.iter().partition(|node| self.may_surge.contains(*node));
+        let wanted = |node: &&Arc<str>| self.wants(node);
+        let (chosen, others): (Vec<_>, Vec<_>) =
+            available.iter().filter(wanted).partition(|node| self.may_surge.contains(*node));
         let left = most.saturating_sub(self.surging.len());
-        waiting.iter().chain(chosen.into_iter().chain(others).take(left)).cloned().collect()
+        waiting.iter().filter(wanted).chain(chosen.into_iter().chain(others).take(left)).cloned().collect()
+    }
+
+    fn wants(&self, node: &Arc<str>) -> bool {
+        self.nodes.get(node).is_some_and(|state| state.wanted)
+    }
+
+    /// Nodes that may get no pod beside their old one, as they should have none, and whose old one may go: where it is not
+    /// available, and as many others as there are more available pods than nodes that want one.
+    fn old_to_leave(&self) -> impl Iterator<Item = &Arc<str>> {
+        let [waiting, available] = &self.old;
+        let spare = size(self.sum.available + self.sum.misscheduled_available - self.sum.desired);
+        let unwanted = |node: &&Arc<str>| !self.wants(node);
+        waiting.iter().filter(unwanted).chain(available.iter().filter(unwanted).take(spare))
     }
 }
 
@@ -201,6 +227,7 @@ pub(crate) fn sync(core: &mut Core, key: &NamespacedName) -> Effect {
     let mut writes = all.writes.clone();
     if surge_of(spec).is_some() {
         surge(core, key, spec);
+        writes.extend(leave(core, key, &set));
     } else {
         writes.extend(replace_old(core, key, &set, spec));
     }
@@ -243,7 +270,22 @@ fn replace_old(core: &Core, key: &NamespacedName, set: &DaemonSet, spec: &Daemon
     let max_unavailable = scaled(given, daemon.sum.desired, true).max(1);
     let spare = size(max_unavailable - (daemon.sum.desired - daemon.sum.available));
     let [waiting, available] = &daemon.old;
-    let nodes = waiting.iter().chain(available.iter().take(spare));
+    delete_old(core, set, daemon, waiting.iter().chain(available.iter().take(spare)))
+}
+
+/// Deletes pods of an old template where none should run, as upstream's `rollingUpdate` with a surge.
+fn leave(core: &Core, key: &NamespacedName, set: &DaemonSet) -> Vec<Write> {
+    let daemon = core.daemons.0.get(key);
+    daemon.map_or_else(Vec::new, |daemon| delete_old(core, set, daemon, daemon.old_to_leave()))
+}
+
+/// Deletes the pods of an old template on some nodes.
+fn delete_old<'n>(
+    core: &Core,
+    set: &DaemonSet,
+    daemon: &Daemon,
+    nodes: impl Iterator<Item = &'n Arc<str>>,
+) -> Vec<Write> {
     let indexes = &core.caches.indexes;
     nodes
         .flat_map(|node| indexes.daemons_on.get(&(daemon.uid.as_str().into(), (**node).into())))
@@ -255,7 +297,6 @@ fn replace_old(core: &Core, key: &NamespacedName, set: &DaemonSet, spec: &Daemon
 
 fn write_status(key: &NamespacedName, set: &DaemonSet, daemon: &Daemon) -> Option<Write> {
     let sum = &daemon.sum;
-    let updated = daemon.of_revision.get(daemon.revision.as_str()).copied().unwrap_or(0);
     let some = |n: i32| Some(n).filter(|n| *n > 0);
     let was = set.status.clone().unwrap_or_default();
     let status = DaemonSetStatus {
@@ -265,7 +306,7 @@ fn write_status(key: &NamespacedName, set: &DaemonSet, daemon: &Daemon) -> Optio
         number_ready: sum.ready,
         number_available: some(sum.available),
         number_unavailable: some(sum.desired - sum.available),
-        updated_number_scheduled: some(super::template::count(updated)),
+        updated_number_scheduled: some(sum.updated),
         observed_generation: set.metadata.generation,
         collision_count: was.collision_count,
         conditions: was.conditions.clone(),
@@ -333,6 +374,7 @@ pub(crate) fn sync_node(core: &mut Core, key: &NamespacedName, name: &Arc<str>) 
     }
     let pod = live.first();
     let state = State {
+        exists: node.is_some(),
         wanted: should_run,
         ready: pod.is_some_and(|pod| pod.is_ready()),
         available: pod.is_some_and(|pod| is_available(pod)),

@@ -63,11 +63,13 @@ impl<'p> Tally<'p> {
         };
         let replaces_only_failed = spec.pod_replacement_policy.as_deref() == Some("Failed");
         for pod in pods.iter().filter(|pod| is_tracked(pod)) {
-            if tally.uncounted.iter().map(Vec::len).sum::<usize>() >= MAX_UNCOUNTED {
+            if tally.n_uncounted() >= MAX_UNCOUNTED {
                 break;
             }
-            // A pod that is deleted before it ended has failed: it may never reach its end.
-            let has_failed = pod.phase() == Phase::Failed || (pod.is_active_no_more() && !replaces_only_failed);
+            // A pod that is deleted before it ended has failed: it may never reach its end. One without a node will not;
+            // upstream, the collector of pods gives it the phase Failed.
+            let ends_nowhere = !replaces_only_failed || pod.node().is_none();
+            let has_failed = pod.phase() == Phase::Failed || (pod.is_active_no_more() && ends_nowhere);
             if pod.phase() == Phase::Succeeded {
                 tally.count(pod, spec, true);
             } else if has_failed {
@@ -75,6 +77,27 @@ impl<'p> Tally<'p> {
             }
         }
         tally
+    }
+
+    /// Counts all other pods of a Job that has failed as failed, as they will not be waited for. Those of one that is
+    /// complete are released alone.
+    pub(crate) fn finish(&mut self, spec: &JobSpec, pods: &'p [Arc<Pod>], has_failed: bool) {
+        let counted: BTreeSet<&str> = self.counted.iter().map(|pod| &*pod.metadata.uid).collect();
+        let others: Vec<_> =
+            pods.iter().filter(|pod| is_tracked(pod) && !counted.contains(&*pod.metadata.uid)).collect();
+        for pod in others {
+            if self.n_uncounted() >= MAX_UNCOUNTED {
+                break;
+            }
+            match (pod.phase() == Phase::Succeeded, has_failed) {
+                (false, false) => self.counted.push(pod),
+                (succeeded, _) => self.count(pod, spec, succeeded),
+            }
+        }
+    }
+
+    fn n_uncounted(&self) -> usize {
+        self.uncounted.iter().map(Vec::len).sum()
     }
 
     fn count(&mut self, pod: &'p Arc<Pod>, spec: &JobSpec, succeeded: bool) {

@@ -91,7 +91,7 @@ fn run(core: &mut Core, key: &NamespacedName, job: &Job, spec: &JobSpec, pods: &
     let now = core.now();
     let indexed = spec.completion_mode.as_deref() == Some("Indexed");
     let completions = spec.completions.map(size);
-    let tally = Tally::of(job, spec, pods);
+    let mut tally = Tally::of(job, spec, pods);
     core.backoffs.take_in(key, job, &tally, now);
     let (succeeded, failed) = (tally.succeeded(), tally.failed());
     let mut active: Vec<&Arc<Pod>> = pods.iter().filter(|pod| pod.is_active()).collect();
@@ -120,7 +120,8 @@ fn run(core: &mut Core, key: &NamespacedName, job: &Job, spec: &JobSpec, pods: &
     // That the Job does without it is no failure of the pod: it is not counted.
     let take_back = |pod: &Arc<Pod>| if is_tracked(pod) { delete(pod).after(release(pod)) } else { delete(pod) };
     let mut writes = Vec::new();
-    if verdict.is_some() {
+    if let Some((type_, ..)) = verdict {
+        tally.finish(spec, pods, type_ == "Failed");
         writes.extend(active.drain(..).map(delete));
     } else if is_suspended {
         writes.extend(active.drain(..).map(take_back));
