@@ -63,11 +63,6 @@ impl Builder {
             pre_allocatable: None,
             assigned: None,
             operating: None,
-            is_protected: metadata
-                .annotations
-                .as_ref()
-                .and_then(|all| all.get(labels::DO_NOT_DISRUPT))
-                .is_some_and(|text| text == "true"),
             has_held_room: false,
             is_static: metadata.annotations.as_ref().is_some_and(|all| all.contains_key("kubernetes.io/config.mirror")),
         };

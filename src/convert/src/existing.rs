@@ -12,7 +12,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::capacity::{Links, Site, with_type};
 use crate::in_flight;
 use crate::maps::{FxIndexMap, Texts};
-use crate::node_record::{Leaves, NodeClaimRecord, NodeRecord};
+use crate::node_record::{NodeClaimRecord, NodeRecord};
 use crate::reservation::ReservationRecord;
 
 /// Nodes while pods are bound to them.
@@ -23,7 +23,7 @@ pub(crate) struct ExistingNodes {
     /// how many.
     daemons_on: Vec<BTreeMap<usize, u32>>,
     positions: FxHashMap<Sym, usize>,
-    leaving: FxHashMap<Sym, Leaves>,
+    deleting: FxHashSet<Sym>,
     /// The supplies of which NodeClaims that are not launched take an instance.
     pub(crate) taken: FxHashMap<Sym, SlotId>,
 }
@@ -50,8 +50,8 @@ impl ExistingNodes {
         let mut kept: Vec<(bool, NodeRecord, Option<&NodeClaimRecord>)> = Vec::new();
         for (name, record) in records {
             let claim = links.claim_of(*name, &cluster.symbols).and_then(|claim| claims.get(&claim));
-            if let Some(how) = record.leaves(claim) {
-                existing.leaving.insert(*name, how);
+            if record.is_deleting || claim.is_some_and(|claim| claim.node.is_deleting) {
+                existing.deleting.insert(*name);
             } else {
                 let is_coming_up = record.is_coming_up(&mut cluster.symbols);
                 kept.push((is_coming_up, record.clone(), claim));
@@ -117,11 +117,12 @@ impl ExistingNodes {
     }
 
     /// A node of the input is going away, or is not.
-    pub(crate) fn set_leaving(&mut self, name: Sym, how: Option<Leaves>) {
-        match how {
-            Some(how) => self.leaving.insert(name, how),
-            None => self.leaving.remove(&name),
-        };
+    pub(crate) fn set_deleting(&mut self, name: Sym, is_deleting: bool) {
+        if is_deleting {
+            self.deleting.insert(name);
+        } else {
+            self.deleting.remove(&name);
+        }
     }
 
     /// Lends it the nodes that it handed to the cluster, or takes them back.
@@ -182,14 +183,14 @@ impl ExistingNodes {
         self.positions.get(&name).copied()
     }
 
-    /// How a node of the input is going away, if it is.
-    pub(crate) fn leaves(&self, name: Sym) -> Option<Leaves> {
-        self.leaving.get(&name).copied()
+    /// Whether a node of the input is going away.
+    pub(crate) fn is_deleting(&self, name: Sym) -> bool {
+        self.deleting.contains(&name)
     }
 
     /// The nodes of the input that are going away, in no order.
     pub(crate) fn leaving(&self) -> impl Iterator<Item = Sym> + '_ {
-        self.leaving.keys().copied()
+        self.deleting.iter().copied()
     }
 
     /// Whether a node is cordoned.

@@ -9,7 +9,6 @@ use crate::draft::Drafts;
 use crate::existing::ExistingNodes;
 use crate::fate::Fate;
 use crate::maps::FxIndexSet;
-use crate::node_record::Leaves;
 use crate::operating;
 use crate::options::Expansion;
 use crate::pod_record::PodRecord;
@@ -46,12 +45,7 @@ pub(crate) fn fates(
         let comes_after = kind == Some(OwnerKind::Workload(WorkloadKind::StatefulSet));
         let stays =
             is_daemon || pod.is_static || kind == Some(OwnerKind::Node) || (pod.is_terminating() && !comes_after);
-        match existing.leaves(node) {
-            // Nobody knows when it leaves, and whether it ever does.
-            Some(Leaves::OncePodsHaveLeft) if pod.is_protected && !pod.is_terminating() => Fate::Elsewhere,
-            Some(_) if !stays => Fate::Pending,
-            _ => Fate::Elsewhere,
-        }
+        if existing.is_deleting(node) && !stays { Fate::Pending } else { Fate::Elsewhere }
     };
     pods.iter().map(fate).collect()
 }

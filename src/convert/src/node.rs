@@ -45,7 +45,6 @@ pub(crate) fn read_node(name: Sym, node: &core::Node, cluster: &mut Cluster) -> 
         open: Requirements::new(),
         is_deleting: node.metadata.deletion_timestamp.is_some()
             || taints.iter().any(|taint| taint.key == disrupted && taint.effect == Effect::NoSchedule),
-        has_deadline: false,
         taints,
         allocatable: room(allocatable.or(capacity), cluster).map_err(|problem| problem.under("status.allocatable"))?,
         capacity: room(capacity, cluster).map_err(|problem| problem.under("status.capacity"))?,
@@ -104,12 +103,6 @@ pub(crate) fn read_node_claim(name: Sym, claim: &NodeClaim, cluster: &mut Cluste
             kept,
             provider_id: provider_id.map(|id| symbols.intern(id)),
             is_deleting: claim.metadata.deletion_timestamp.is_some(),
-            has_deadline: claim.spec.termination_grace_period.is_some()
-                || claim
-                    .metadata
-                    .annotations
-                    .as_ref()
-                    .is_some_and(|all| all.contains_key(labels::TERMINATION_TIMESTAMP)),
             cordon: Cordon::None,
             images: Vec::new(),
         },

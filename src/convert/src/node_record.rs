@@ -28,20 +28,9 @@ pub(crate) struct NodeRecord {
     pub(crate) kept: Kept,
     pub(crate) provider_id: Option<Sym>,
     pub(crate) is_deleting: bool,
-    /// Whether it is gone by some time, whatever is on it then. Of a NodeClaim.
-    pub(crate) has_deadline: bool,
     pub(crate) cordon: Cordon,
     /// With their size in bytes, ascending by name.
     pub(crate) images: Vec<(Sym, i64)>,
-}
-
-/// How a node leaves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Leaves {
-    /// Its pods leave before, or with it.
-    WhateverIsOnIt,
-    /// It waits for pods for as long as these must not be disrupted.
-    OncePodsHaveLeft,
 }
 
 /// A NodeClaim.
@@ -73,18 +62,6 @@ impl NodeRecord {
     /// The value of a label.
     pub(crate) fn label(&self, key: Sym) -> Option<Sym> {
         self.labels.iter().rev().find(|(known, _)| *known == key).map(|(_, value)| *value)
-    }
-
-    /// How a node leaves that is of this NodeClaim; `None` where it stays.
-    pub(crate) fn leaves(&self, claim: Option<&NodeClaimRecord>) -> Option<Leaves> {
-        let claim = claim.map(|claim| &claim.node);
-        let is_drained = claim.is_some_and(|claim| claim.is_deleting && !claim.has_deadline);
-        let drives_out = || self.taints.iter().any(|taint| taint.effect == Effect::NoExecute);
-        match (is_drained, self.is_deleting || claim.is_some_and(|claim| claim.is_deleting)) {
-            (true, _) if !drives_out() => Some(Leaves::OncePodsHaveLeft),
-            (_, true) => Some(Leaves::WhateverIsOnIt),
-            _ => None,
-        }
     }
 
     /// Whether Karpenter or Berth made the node and it is still coming up.

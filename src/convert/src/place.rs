@@ -97,7 +97,7 @@ pub(crate) fn place_pods(
                 places.push(pod.node.map_or(PodLocation::Nowhere, PodLocation::Node));
             }
             Fate::Elsewhere => {
-                let is_unknown = pod.node.is_some_and(|node| existing.leaves(node).is_none());
+                let is_unknown = pod.node.is_some_and(|node| !existing.is_deleting(node));
                 n_elsewhere += usize::from(is_unknown);
                 places.push(PodLocation::Nowhere);
             }

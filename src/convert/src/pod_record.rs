@@ -13,7 +13,6 @@ use crate::operating::Operating;
 
 /// A pod that runs or is to run.
 #[derive(Clone, Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct PodRecord {
     pub(crate) namespace: Sym,
     pub(crate) name: Arc<str>,
@@ -51,8 +50,6 @@ pub(crate) struct PodRecord {
     pub(crate) assigned: Option<Box<Assigned>>,
     /// The Reservation that it is, but for what it reserves.
     pub(crate) operating: Option<Box<Operating>>,
-    /// Whether it must not be disrupted for as long as it says so.
-    pub(crate) is_protected: bool,
     /// Whether it has the room of a pod that is one.
     pub(crate) has_held_room: bool,
 }

@@ -87,7 +87,9 @@ impl Decider {
                 let mut decision = bind_only(state, options, existing)?;
                 decision.nominations.extend(nominations);
                 decision.moves.extend(moves);
-                return Ok(Decision { launches, ..decision });
+                decision.launches = launches;
+                options.launch_for_who_may_come(&mut decision);
+                return Ok(decision);
             }
         }
         self.n_whole += 1;

@@ -70,13 +70,6 @@ impl<'a> Fork<'a> {
         let claim = self.claim_of(&record);
         if let Some(claim) = claim {
             self.change(&claim, Patch::Delete { at })?;
-            // Whatever marks its pods have, what would become of them is asked.
-            if let Some(known) = self.state.get_as::<berth_api::NodeClaim>("", &claim.key.name) {
-                let mut known = berth_api::NodeClaim::clone(known);
-                let annotations = known.metadata.annotations.get_or_insert_default();
-                annotations.insert(berth_api::labels::TERMINATION_TIMESTAMP.to_owned(), at.to_string());
-                self.change(&claim, Patch::Update(Object::from(known)))?;
-            }
         }
         let pods = self.state.pods_on(&node.key.name).filter(|pod| is_remade(pod));
         Ok(pods.map(|pod| pod.reference()).collect())

@@ -1,39 +1,41 @@
-//! Pods that their budgets never let leave, on nodes that go away and wait for them. Nobody knows whether they will ever leave, so no
-//! node is launched for them, as in Karpenter: it would stand empty. Once they are evicted all the same, those who are made in their
-//! stead get one. (Those that must not be disrupted are not even planned for.)
+//! Pods that nothing lets leave their node, though it goes away and waits for them: they must not be disrupted, or their budgets never
+//! let them go. Nobody knows whether they will ever leave, so no node is launched for them, as in Karpenter: it would stand empty. Once
+//! they have left all the same, those who are made in their stead get one.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use berth_api::labels;
-use berth_decisions::Launch;
-use berth_state::{ObjectRef, PodRecord};
+use berth_state::PodRecord;
+use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::Core;
-use super::schedule::pod_name;
+use super::awaited::text;
 use crate::claim::{conditions, is_ready};
+use crate::view::Protected;
 
 impl Core {
-    /// Those of these launches that somebody is for who may come.
-    pub(super) fn of_use<'l>(&self, launches: &'l [Launch]) -> Vec<&'l Launch> {
-        let is_of_use = |launch: &&Launch| {
-            !launch.reservations.is_empty() || !launch.pods.iter().all(|pod| self.is_kept_where_it_runs(pod))
-        };
-        launches.iter().filter(is_of_use).collect()
-    }
-
-    fn is_kept_where_it_runs(&self, object: &ObjectRef) -> bool {
-        let known = self.view.pods.get(&pod_name(object));
-        let Some(known) = known.filter(|known| object.uid.as_deref() == Some(&*known.uid)) else { return false };
-        let Some(node) = &known.node else { return false };
-        if known.deletion.is_some() || !self.drains_for_ever(node) {
-            return false;
-        }
-        self.state.pod(&object.key.namespace, &object.key.name).is_some_and(|pod| self.is_never_evicted(pod))
+    /// By `namespace/name`.
+    pub(super) fn pods_that_stay(&self) -> Arc<BTreeSet<Box<str>>> {
+        let leaving = self.view.tainted.iter().filter_map(|name| self.view.nodes.get(name));
+        let nodes = leaving.filter(|node| self.drains_for_ever(node)).filter_map(|node| node.metadata.name.as_deref());
+        let pods = nodes.flat_map(|node| self.view.pods_on(node)).filter(|pod| {
+            let is_never_evicted = || {
+                let known = self.state.pod(&pod.name.namespace, &pod.name.name);
+                known.is_some_and(|known| self.is_never_evicted(known))
+            };
+            pod.deletion.is_none() && (pod.do_not_disrupt == Some(Protected::Always) || is_never_evicted())
+        });
+        Arc::new(pods.map(|pod| text(&pod.name)).collect())
     }
 
     /// Whether a node that goes away waits for its pods for as long as they stay.
-    fn drains_for_ever(&self, node: &str) -> bool {
-        let Some(node) = self.view.nodes.get(node).filter(|node| is_ready(node)) else { return false };
+    fn drains_for_ever(&self, node: &Node) -> bool {
+        if !is_ready(node) {
+            return false;
+        }
         let Some(claim) = self.view.claims_of_node(node).next() else { return false };
         let status = claim.status.as_ref();
         let is_told_to_end =
@@ -49,7 +51,7 @@ impl Core {
 
     /// Whether the budgets of a pod allow no eviction however many others are ready.
     fn is_never_evicted(&self, pod: &PodRecord) -> bool {
-        let is_its = |budget: &&std::sync::Arc<PodDisruptionBudget>| {
+        let is_its = |budget: &&Arc<PodDisruptionBudget>| {
             let selector = budget.spec.as_ref().and_then(|spec| spec.selector.as_ref());
             budget.metadata.namespace.as_deref() == Some(pod.namespace())
                 && selector.is_some_and(|selector| pod.is_selected_by(selector))

@@ -87,10 +87,10 @@ impl Core {
         self.bind_all(decision, now);
         self.note_provided(decision, now);
         let mut n_put_off = 0;
-        let launches = self.of_use(&decision.launches);
+        let launches = &decision.launches;
         let mut spend = if launches.is_empty() { Spend::new() } else { self.spend_for_ceilings() };
         let may_stay = if launches.is_empty() { MayStay::new() } else { self.may_stay(now) };
-        for launch in &launches {
+        for launch in launches {
             if !self.launch(launch, (&mut spend, &may_stay), now) {
                 n_put_off += 1;
             }

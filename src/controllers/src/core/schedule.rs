@@ -55,6 +55,7 @@ impl Core {
             waited_for,
             drawers: self.expected_drawers(now),
             come_first: self.first_pods(),
+            stay: self.pods_that_stay(),
             spares_others: false,
             expected_first: false,
         };

@@ -13,7 +13,7 @@ use crate::builder::Builder;
 use crate::capacity::{Site, with_type};
 use crate::existing::{join_pool, leave_pool};
 use crate::node::read_attach_limits;
-use crate::node_record::{Leaves, NodeClaimRecord, NodeRecord};
+use crate::node_record::{NodeClaimRecord, NodeRecord};
 use crate::{ConvertError, in_flight, units};
 
 /// What the node or the NodeClaim of a name is.
@@ -21,7 +21,7 @@ enum Unit {
     /// Nothing.
     Absent,
     /// A node that is going away.
-    Leaving(Leaves),
+    Leaving,
     /// Capacity; of a NodeClaim that is not launched, with the supply that it takes an instance of.
     Stands(Box<Node>, Option<SlotId>),
 }
@@ -273,8 +273,8 @@ impl Live {
             let claim = self.rooms.links.claim_of(name, &self.cluster.symbols);
             let claim = claim.map(|claim| self.cluster.symbols.shared(claim));
             let claim = claim.map_or(Ok(None), |claim| read(self, &claim))?;
-            if let Some(how) = record.leaves(claim.as_ref()) {
-                return Ok(Unit::Leaving(how));
+            if record.is_deleting || claim.as_ref().is_some_and(|claim| claim.node.is_deleting) {
+                return Ok(Unit::Leaving);
             }
             let is_coming_up = record.is_coming_up(&mut self.cluster.symbols);
             (record, is_coming_up, claim, None)
@@ -312,11 +312,11 @@ impl Live {
 
     fn set(&mut self, name: Sym, unit: Unit, objects: &impl Objects) -> Result<(), Rebuild> {
         let existing = &mut self.rooms.existing;
-        let (position, was_leaving) = (existing.position(name), existing.leaves(name));
-        let (node, slot, leaves) = match unit {
-            Unit::Absent => (None, None, None),
-            Unit::Leaving(how) => (None, None, Some(how)),
-            Unit::Stands(node, slot) => (Some(node), slot, None),
+        let (position, was_leaving) = (existing.position(name), existing.is_deleting(name));
+        let (node, slot, is_leaving) = match unit {
+            Unit::Absent => (None, None, false),
+            Unit::Leaving => (None, None, true),
+            Unit::Stands(node, slot) => (Some(node), slot, false),
         };
         let taken = match slot {
             Some(slot) => existing.taken.insert(name, slot),
@@ -330,7 +330,7 @@ impl Live {
                 self.change_node(position, *node);
                 return Ok(());
             }
-            (None, None) if was_leaving == leaves => return Ok(()),
+            (None, None) if was_leaving == is_leaving => return Ok(()),
             (_, node) => node,
         };
         // Pods are where their node is.
@@ -346,7 +346,7 @@ impl Live {
         if let Some(position) = position {
             self.remove_node(position);
         }
-        self.rooms.existing.set_leaving(name, leaves);
+        self.rooms.existing.set_deleting(name, is_leaving);
         if let Some(node) = node {
             self.push_node(*node);
         }
