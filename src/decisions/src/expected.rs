@@ -296,17 +296,16 @@ impl ExpectedRows {
     }
 }
 
-/// Pods for whom nodes come up: those with preferences wait for these, and where there are several priorities nobody takes room meanwhile
-/// where others are expected.
+/// Pods for whom nodes come up: those with preferences wait for these, and nobody takes room meanwhile from pods of lower priority.
 pub(crate) fn waiting(cluster: &Cluster, expected: &ExpectedNodes, waited_for: &WaitedFor) -> Waiting {
     let mut waiting = Waiting::default();
     if waited_for.is_empty() {
         return waiting;
     }
     let rows = || cluster.rows().filter(|(_, row)| row.kind == MemberKind::Pod && !row.members.is_empty());
-    let mut priorities = rows().filter_map(|(_, row)| Some(cluster.spec(row.spec)?.priority));
-    let first = priorities.next();
-    let has_levels = priorities.any(|priority| Some(priority) != first);
+    // Below them there is nobody to take room from.
+    let lowest = cluster.specs.iter().map(|spec| spec.priority).min();
+    let is_lowest = |row: &PendingRow| cluster.spec(row.spec).map(|spec| spec.priority) <= lowest;
     let prefers = |row: &PendingRow| {
         let has_preferences = || cluster.spec(row.spec).is_some_and(PodSpec::has_preferences);
         cluster.preferences != PreferencePolicy::Ignore && has_preferences()
@@ -323,7 +322,7 @@ pub(crate) fn waiting(cluster: &Cluster, expected: &ExpectedNodes, waited_for: &
     let mut name = String::new();
     for (id, row) in rows() {
         let prefers = prefers(row);
-        if !prefers && !has_levels {
+        if !prefers && is_lowest(row) {
             continue;
         }
         for run in &row.members {

@@ -701,9 +701,10 @@ fn a_new_pod_is_not_bound_in_the_name_of_one_that_waits() {
     }
 }
 
-/// The regression: a pod that had waited for its own node made others give way on one that was up, and its own came for nothing.
+/// The regression: a pod that had waited for its own node made others give way on one that was up, and its own came for nothing. It
+/// was so for pods with preferences, and later still for others.
 #[test]
-fn nobody_gives_way_for_a_pod_with_preferences_whose_node_comes_up() {
+fn nobody_gives_way_for_a_pod_whose_node_comes_up() {
     let claim = mk_claim("coming", "4");
     let soft = json!({"spec": {"priority": 1000, "affinity": {"nodeAffinity": {
         "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": {
@@ -713,7 +714,9 @@ fn nobody_gives_way_for_a_pod_with_preferences_whose_node_comes_up() {
         (soft.clone(), 1, Some(Waits::Sparing), 1),
         // It takes too long.
         (soft, 2, None, 2),
-        (json!({"spec": {"priority": 1000}}), 2, Some(Waits::Sparing), 2),
+        (json!({"spec": {"priority": 1000}}), 2, Some(Waits::Sparing), 0),
+        (json!({"spec": {"priority": 1000}}), 1, Some(Waits::Sparing), 1),
+        (json!({"spec": {"priority": 1000}}), 2, None, 2),
     ] {
         let up = mk_node("up", "4", &json!({}));
         let low = ["c", "d"].map(|name| mk_pod(name, "2", json!({"spec": {"nodeName": "up", "priority": 0}})));
