@@ -148,14 +148,20 @@ async fn a_deployment_that_does_not_progress_says_so_after_its_deadline() {
     assert_eq!(progressing().await["reason"], "ProgressDeadlineExceeded");
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_deployment_that_recreates_waits_for_the_end_of_its_old_pods() {
+/// A Deployment of two that recreates, whose pods run on `n1`.
+async fn with_recreating() -> World {
     let world = World::new();
     world.node("n1", &json!({})).await;
     let mut web = workload("web", 2, "one");
     web["spec"]["strategy"] = json!({"type": "Recreate"});
     world.create("deployments/default", &web).await;
     world.live("n1").await;
+    world
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deployment_that_recreates_waits_for_the_end_of_its_old_pods() {
+    let world = with_recreating().await;
     let two = json!({"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "two"}]}}}});
     world.patch("deployments/default/web", &two).await;
     world.settle().await;
@@ -863,12 +869,7 @@ async fn what_controllers_do_is_told_as_events() {
 /// The regression: one of its pods might be missing, and it was called available.
 #[tokio::test(start_paused = true)]
 async fn a_deployment_that_recreates_is_available_with_all_of_its_pods() {
-    let world = World::new();
-    world.node("n1", &json!({})).await;
-    let mut web = workload("web", 2, "one");
-    web["spec"]["strategy"] = json!({"type": "Recreate"});
-    world.create("deployments/default", &web).await;
-    world.live("n1").await;
+    let world = with_recreating().await;
     let is_available = async || common::is_true(&world.get("deployments/default/web").await.unwrap(), "Available");
     assert!(is_available().await);
     world

@@ -113,7 +113,7 @@ impl Decider {
         });
         let mut waiting = waiting(cluster, &options.expected, &options.waited_for);
         waiting.left.extend(left_out);
-        let sparing = waiting.sparing.iter().chain(&waiting.have_nodes).map(|(row, n)| (*row, *n)).collect();
+        let have_nodes = waiting.have_nodes.clone();
         let kept = self.kept_if_current(tracked);
         self.is_stale = kept.is_none();
         let kept = kept?;
@@ -124,7 +124,8 @@ impl Decider {
         scheduler.let_wait(waiting);
         let trial = scheduler.try_out(Queue { preempts: false, ..QUEUE });
         let scheduler = scheduler.pause();
-        let preempting = trial.as_ref().map(|trial| preempting(cluster, classes.universe(), (&trial.left, &sparing)));
+        let preempting =
+            trial.as_ref().map(|trial| preempting(cluster, classes.universe(), (&trial.left, &have_nodes)));
         self.kept = Some(Kept { classes, scheduler, ..kept });
         let (Trial { mut placements, .. }, mut preempting) = (trial?, preempting?);
         let may_preempt = !preempting.is_empty();
@@ -150,13 +151,13 @@ pub(crate) fn waiting_reservations(cluster: &Cluster) -> Vec<(RowId, &PendingRow
 fn preempting<'c>(
     cluster: &'c Cluster,
     universe: &Universe,
-    (left, sparing): (&[(ClassId, u32)], &BTreeMap<RowId, u32>),
+    (left, have_nodes): (&[(ClassId, u32)], &BTreeMap<RowId, u32>),
 ) -> Vec<&'c PodSpec> {
     let left = left.iter().filter_map(|(id, count)| {
         let class = universe.class(*id)?;
-        let n_sparing =
-            class.rows.iter().filter_map(|row| sparing.get(row)).fold(0_u32, |sum, n| sum.saturating_add(*n));
-        cluster.spec(class.spec).filter(|_| *count > n_sparing)
+        let of_rows = class.rows.iter().filter_map(|row| have_nodes.get(row));
+        let n_with_node = of_rows.fold(0_u32, |sum, n| sum.saturating_add(*n));
+        cluster.spec(class.spec).filter(|_| *count > n_with_node)
     });
     let mut left: Vec<&PodSpec> = left.filter(|spec| !spec.never_preempts).collect();
     if !left.is_empty() {

@@ -328,14 +328,13 @@ pub(crate) fn waiting(cluster: &Cluster, expected: &ExpectedNodes, waited_for: &
         for run in &row.members {
             write_name(&mut name, cluster, row, run);
             let rows = match by_pod.get(&*name) {
-                Some(_) if !prefers => &mut waiting.have_nodes,
-                Some(Waits::ForTheirNode) => {
+                Some(Waits::ForTheirNode) if prefers => {
                     if run.numbers.is_none() {
                         waiting.named_last.entry(id).or_default().insert(Arc::clone(&run.name));
                     }
                     &mut waiting.left
                 }
-                Some(Waits::Sparing) => &mut waiting.sparing,
+                Some(_) => &mut waiting.have_nodes,
                 None => continue,
             };
             *rows.entry(id).or_default() += 1;

@@ -51,11 +51,6 @@ fn node_of(pod: &Pod) -> Option<&str> {
     pod.spec.as_ref()?.node_name.as_deref().filter(|node| !node.is_empty())
 }
 
-fn name_of(pod: &Pod) -> PodName {
-    let text = |text: &Option<String>| text.clone().unwrap_or_default();
-    PodName { namespace: text(&pod.metadata.namespace), name: text(&pod.metadata.name) }
-}
-
 /// The same pod, which may not go to these nodes.
 fn keeping_off<'a>(pod: &Pod, nodes: impl Iterator<Item = &'a String>) -> Pod {
     let mut pod = pod.clone();
@@ -87,7 +82,8 @@ impl Core {
             return;
         }
         let (Some(owner), Some(node)) = (controller_of(pod), node_of(pod)) else { return };
-        let is_known_to_have_ended = self.view.pods.get(&name_of(pod)).is_some_and(|known| known.is_finished);
+        let is_known_to_have_ended =
+            self.view.pods.get(&PodName::of(&pod.metadata)).is_some_and(|known| known.is_finished);
         if is_known_to_have_ended {
             return;
         }
@@ -95,7 +91,7 @@ impl Core {
         self.avoided.by_owner.entry(owner.to_owned()).or_default().insert(node.to_owned(), until);
         if let Some(known) = self.view.nodes.get(node) {
             let why = pod.status.as_ref().and_then(|status| status.message.as_deref()).unwrap_or_default();
-            let name = name_of(pod);
+            let name = PodName::of(&pod.metadata);
             let message = format!(
                 "its kubelet did not let pod {}/{} in ({}): pods of its controller avoid the node for {AVOIDED_FOR:?}",
                 name.namespace,
@@ -134,10 +130,10 @@ impl Core {
         }
         let nodes = controller_of(pod).and_then(|owner| self.avoided.by_owner.get(owner));
         if let Some(nodes) = nodes.filter(|_| node_of(pod).is_none()) {
-            self.avoided.told.insert(name_of(pod), Arc::clone(pod));
+            self.avoided.told.insert(PodName::of(&pod.metadata), Arc::clone(pod));
             return Object::Pod(Arc::new(keeping_off(pod, nodes.keys())));
         }
-        self.avoided.told.remove(&name_of(pod));
+        self.avoided.told.remove(&PodName::of(&pod.metadata));
         object.clone()
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use berth_state::ObjectRef;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::PodCondition;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 
 use super::schedule::pod_name;
@@ -84,8 +84,8 @@ impl Core {
             return;
         }
         let pods: Vec<PodName> = match observed {
-            Observed::Applied(Object::Pod(pod)) => vec![name_of(&pod.metadata)],
-            Observed::Deleted(Kind::Pod, metadata) => vec![name_of(metadata)],
+            Observed::Applied(Object::Pod(pod)) => vec![PodName::of(&pod.metadata)],
+            Observed::Deleted(Kind::Pod, metadata) => vec![PodName::of(metadata)],
             Observed::Listed { kind: Kind::Pod, .. } => self.unscheduled.last.keys().cloned().collect(),
             _ => return,
         };
@@ -155,9 +155,4 @@ impl Core {
         let said = Said { uid, version, at: now, message: saying.message, next: None };
         self.unscheduled.last.insert(name, said);
     }
-}
-
-fn name_of(metadata: &ObjectMeta) -> PodName {
-    let text = |part: &Option<String>| part.clone().unwrap_or_default();
-    PodName { namespace: text(&metadata.namespace), name: text(&metadata.name) }
 }

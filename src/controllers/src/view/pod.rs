@@ -16,6 +16,14 @@ pub(crate) struct PodName {
     pub(crate) name: String,
 }
 
+impl PodName {
+    /// That of a pod with this metadata.
+    pub(crate) fn of(metadata: &ObjectMeta) -> Self {
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        PodName { namespace: text(&metadata.namespace), name: text(&metadata.name) }
+    }
+}
+
 /// A pod, as far as the lifecycle of its node needs it.
 #[derive(Debug, Clone, PartialEq)]
 #[allow(clippy::struct_excessive_bools)] // Each is a fact of its own.

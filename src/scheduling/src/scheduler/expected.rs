@@ -28,9 +28,8 @@ pub(super) struct Expectations {
 pub struct Waiting {
     /// Those that are not placed at all.
     pub left: BTreeMap<RowId, u32>,
-    /// Those that are placed where there is room, and for whom nobody gives way.
-    pub sparing: BTreeMap<RowId, u32>,
-    /// Those for whom a node comes up: they take no room where others of lower priority are expected, and nobody gives way for them.
+    /// Those for whom a node comes up: they are placed where there is room, but not where others of lower priority are expected, and
+    /// nobody gives way for them.
     pub have_nodes: BTreeMap<RowId, u32>,
     /// The names of those who are not placed at all, where others of their row may be: a [`Trial`](super::Trial) names them last.
     /// [`Bindings`](super::Bindings) name pods in the order of the input: there they are to be the last of their row.
@@ -67,11 +66,6 @@ impl Expectations {
     /// How many of a row are not placed.
     pub(super) fn left_of(&self, row: RowId) -> u32 {
         self.waiting.left.get(&row).copied().unwrap_or_default()
-    }
-
-    /// For how many of a row nobody gives way.
-    pub(super) fn sparing_of(&self, row: RowId) -> u32 {
-        self.waiting.sparing.get(&row).copied().unwrap_or_default()
     }
 
     /// For how many of a row a node comes up.

@@ -66,7 +66,8 @@ pub(super) struct Ledger {
     pub(super) budgets: Budgets,
     /// Pods that room is held for, by node.
     pub(super) nominated: FxHashMap<usize, Vec<ClassId>>,
-    /// Pods that are expected on nodes, by node, while Reservations are placed: their room is held whatever their priority.
+    /// Pods that are expected on nodes, by node, while others are placed that make nobody give way: their room is held whatever their
+    /// priority.
     pub(super) expected: FxHashMap<usize, Vec<ClassId>>,
     pub(super) held: HeldRoom,
     pub(super) what_if: WhatIf,

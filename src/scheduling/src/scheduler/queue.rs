@@ -78,7 +78,7 @@ impl Scheduler<'_> {
                 }
                 let is_stuck = stuck.get(&id) == Some(&self.ledger.groups.now()) && !self.world().has_room_held(id);
                 let queue = Queue { preempts: queue.preempts && !place.has_node, ..queue };
-                let placed = if is_stuck { 0 } else { self.place_in_turn((id, row), count, queue) };
+                let placed = if is_stuck { 0 } else { self.place((id, row), count, queue) };
                 has_progressed |= placed > 0;
                 self.intake.first.came(row, placed);
                 if placed < count {
@@ -218,7 +218,10 @@ impl Scheduler<'_> {
                 let members = cluster.row(row).map_or(&[][..], |row| &row.members);
                 let count = members.iter().fold(0_u32, |sum, run| sum.saturating_add(run.len()));
                 let count = count.saturating_sub(self.intake.expectations.left_of(row));
-                let n_with_node = count.min(self.intake.expectations.having_nodes_of(row));
+                // For those who are nominated others have given way.
+                let is_nominated = self.tables.nominated_node(id).is_some();
+                let n_with_node = if is_nominated { 0 } else { self.intake.expectations.having_nodes_of(row) };
+                let n_with_node = n_with_node.min(count);
                 let place = QueuePosition::new(cluster, class.spec, class.kind, (row, id));
                 for (count, has_node) in [(count - n_with_node, false), (n_with_node, true)] {
                     if count > 0 {
@@ -228,17 +231,6 @@ impl Scheduler<'_> {
             }
         }
         rows
-    }
-
-    // The same as below, but that nobody gives way for those who wait.
-    fn place_in_turn(&mut self, (id, row): (ClassId, RowId), count: u32, queue: Queue) -> u32 {
-        let n_sparing = self.intake.expectations.sparing_of(row);
-        if n_sparing == 0 || !queue.preempts || self.tables.nominated_node(id).is_some() {
-            return self.place((id, row), count, queue);
-        }
-        let placed = self.place((id, row), count, Queue { preempts: false, ..queue });
-        let others = count.saturating_sub(placed).saturating_sub(n_sparing);
-        if others == 0 { placed } else { placed + self.place((id, row), others, queue) }
     }
 
     // Places up to `count` pods of a class; returns how many.

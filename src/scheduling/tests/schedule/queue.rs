@@ -1,7 +1,7 @@
 //! Who goes first, and where.
 
 use berth_model::{Constraint, MemberKind, MemberRun, PodSpec, PodTerm, Reservation, RowId, Template};
-use berth_scheduling::{ComeFirst, Expected, Queue, Waiting};
+use berth_scheduling::{ComeFirst, Expected, Placement, Queue, Waiting};
 
 use crate::mk::{FIRST, World, mk_pod};
 
@@ -150,6 +150,13 @@ fn mk_each(world: &mut World, app: &str, count: u32, spec: &PodSpec) -> RowId {
     world.cluster.rows().last().unwrap().0
 }
 
+/// Who is where, by index of the node.
+fn told(placements: Vec<Placement>) -> String {
+    let mut placed: Vec<_> = placements.into_iter().map(|known| (known.node, known.name)).collect();
+    placed.sort();
+    placed.iter().map(|(node, name)| format!("{name}: {node}")).collect::<Vec<_>>().join(" ")
+}
+
 #[test]
 fn pods_that_are_remade_come_before_others_of_their_priority_as_many_as_there_are() {
     let mut world = World::new();
@@ -211,9 +218,7 @@ fn who_is_expected_comes_before_higher_priorities_where_that_is_asked_for() {
         world.scheduled(|scheduler, _| {
             scheduler.expect(expected);
             let trial = scheduler.try_out(Queue { expected_first, ..Queue::default() }).unwrap();
-            let mut placed: Vec<_> = trial.placements.into_iter().map(|known| (known.node, known.name)).collect();
-            placed.sort();
-            placed.iter().map(|(node, name)| format!("{name}: {node}")).collect::<Vec<_>>().join(" ")
+            told(trial.placements)
         })
     };
     let on_n1 = || Expected::from([(low, [(0, 1)].into())]);
@@ -248,9 +253,7 @@ fn reservations_take_no_room_where_pods_are_expected_unless_they_preempt() {
         world.scheduled(|scheduler, _| {
             scheduler.expect(expected);
             scheduler.run(Queue::default());
-            let mut placed: Vec<_> = scheduler.placements().into_iter().map(|known| (known.node, known.name)).collect();
-            placed.sort();
-            placed.iter().map(|(node, name)| format!("{name}: {node}")).collect::<Vec<_>>().join(" ")
+            told(scheduler.placements())
         })
     };
     let on_n1 = |count| Expected::from([(pods, [(0, count)].into())]);
@@ -277,10 +280,7 @@ fn who_has_a_node_coming_up_takes_no_room_where_others_are_expected_and_makes_no
             let have_nodes = [(urgent, with_node)].into();
             scheduler.let_wait(Waiting { have_nodes, ..Waiting::default() });
             scheduler.run(Queue { preempts: true, ..Queue::default() });
-            let mut placed: Vec<_> = scheduler.placements().into_iter().map(|known| (known.node, known.name)).collect();
-            placed.sort();
-            let names: Vec<String> = placed.iter().map(|(node, name)| format!("{name}: {node}")).collect();
-            (names.join(" ").replace("default/", ""), scheduler.evicted().len())
+            (told(scheduler.placements()).replace("default/", ""), scheduler.evicted().len())
         })
     };
     let on_n1 = |count| Expected::from([(low, [(0, count)].into())]);

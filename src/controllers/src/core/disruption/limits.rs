@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use berth_api::{NodeClaim, labels};
 use berth_decisions::Launch;
-use berth_model::{Cluster, Resources};
+use berth_model::{Cluster, NodePool, Resources};
 use jiff::Timestamp;
 
 use crate::core::Core;
@@ -55,9 +55,9 @@ impl Core {
         let may_stay = self.may_stay(now);
         let cluster = self.state.cluster(now);
         let is_beyond = |name: &str| {
-            let pool = cluster.node_pools.iter().find(|pool| cluster.symbols.text(pool.name) == name);
-            let uncounted = may_stay.get(name);
-            pool.zip(uncounted).is_some_and(|(pool, (count, has))| !pool.has_room_for(*count, has))
+            pool_named(cluster, name)
+                .zip(may_stay.get(name))
+                .is_some_and(|(pool, (count, has))| !pool.has_room_for(*count, has))
         };
         unused.retain(|claim| pool_of(&claim.metadata).is_some_and(is_beyond));
         unused
@@ -73,13 +73,17 @@ impl Core {
         let name = &*launch.node_pool.key.name;
         let (count, mut more) = may_stay.get(name).cloned()?;
         let cluster = self.state.cluster(now);
-        let pool = cluster.node_pools.iter().find(|pool| cluster.symbols.text(pool.name) == name)?;
+        let pool = pool_named(cluster, name)?;
         add_type(&mut more, cluster, &launch.offering.instance_type);
         let nodes = if count == 1 { "node" } else { "nodes" };
         (!pool.has_room_for(count + 1, &more)).then(|| {
             format!("its limits would be exceeded with {count} {nodes} of which it is not decided yet whether they go")
         })
     }
+}
+
+fn pool_named<'c>(cluster: &'c Cluster, name: &str) -> Option<&'c NodePool> {
+    cluster.node_pools.iter().find(|pool| cluster.symbols.text(pool.name) == name)
 }
 
 /// Adds what a node of a type has.
