@@ -97,7 +97,6 @@ pub(crate) fn decide_with(
         decision.refusals.push(Refusal { objects, reasons: reasons.chain(of_kept_room).chain(of_sold_out).collect() });
     }
     give_later_places(&mut decision, state);
-    options.launch_for_who_may_come(&mut decision);
     Ok(decision)
 }
 

@@ -87,9 +87,7 @@ impl Decider {
                 let mut decision = bind_only(state, options, existing)?;
                 decision.nominations.extend(nominations);
                 decision.moves.extend(moves);
-                decision.launches = launches;
-                options.launch_for_who_may_come(&mut decision);
-                return Ok(decision);
+                return Ok(Decision { launches, ..decision });
             }
         }
         self.n_whole += 1;

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use berth_scheduling::Queue;
-use berth_state::{ObjectRef, State};
+use berth_state::State;
 
-use crate::decision::{DecideError, Decision};
+use crate::decision::DecideError;
 use crate::expected::CountsOn;
 
 /// How pods are placed on nodes that exist before any is launched.
@@ -60,8 +60,6 @@ pub struct Options {
     /// Pods, by `namespace/name`, that come before others of their priority on nodes that exist. Those that are not pending are
     /// passed over.
     pub come_first: Arc<BTreeSet<Box<str>>>,
-    /// Pods, by `namespace/name`, that run on nodes which go away, and that nothing lets leave these: nothing is launched for them alone.
-    pub stay: Arc<BTreeSet<Box<str>>>,
     /// Whether nobody gives way to others: who finds no room that is free needs a new node, whatever node that is up is expected
     /// to have them. So it is asked what would become of pods that run.
     pub spares_others: bool,
@@ -85,24 +83,6 @@ pub(crate) struct Placing<'o> {
 // === impl Options ===
 
 impl Options {
-    /// Leaves out launches for nobody but those who stay where they run.
-    pub(crate) fn launch_for_who_may_come(&self, decision: &mut Decision) {
-        if self.stay.is_empty() {
-            return;
-        }
-        let mut name = String::new();
-        decision.launches.retain(|launch| {
-            let stays = |pod: &ObjectRef| {
-                name.clear();
-                name.push_str(&pod.key.namespace);
-                name.push('/');
-                name.push_str(&pod.key.name);
-                self.stay.contains(&*name)
-            };
-            !launch.reservations.is_empty() || !launch.pods.iter().all(stays)
-        });
-    }
-
     pub(crate) fn placing(&self) -> Placing<'_> {
         Placing {
             expected: &self.expected,

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use berth_state::{PodRecord, State, allowed_disruptions};
-use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec};
+use berth_state::{PodRecord, allowed_disruptions};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use crate::pods;
 use crate::reason::Cause;
@@ -21,8 +20,6 @@ struct Limit<'a> {
     name: &'a str,
     selector: &'a LabelSelector,
     allowed: i32,
-    /// Whether it allows none however many pods are ready.
-    is_closed: bool,
     /// Whether pods that are not ready may go whatever is allowed.
     frees_unhealthy: bool,
 }
@@ -46,7 +43,6 @@ impl<'a> Limits<'a> {
                 name: budget.metadata.name.as_deref().unwrap_or_default(),
                 selector,
                 allowed,
-                is_closed: allows_none(spec),
                 frees_unhealthy: spec.unhealthy_pod_eviction_policy.as_deref() == Some("AlwaysAllow"),
             });
         }
@@ -56,10 +52,15 @@ impl<'a> Limits<'a> {
     /// Why a pod cannot be evicted now; `None` where it can, or is not evicted at all. The API server evicts no pod of
     /// two budgets.
     pub(crate) fn refusal(&self, pod: &PodRecord) -> Option<(String, Cause)> {
+        if !pods::is_evicted(pod) {
+            return None;
+        }
         let namespace = pod.namespace();
-        match self.of_pod(pod).as_slice() {
+        let of_pod = self.by_namespace.get(namespace).into_iter().flatten();
+        let of_pod: Vec<&Limit<'_>> = of_pod.filter(|limit| pod.is_selected_by(limit.selector)).collect();
+        match of_pod.as_slice() {
             [] => None,
-            [limit] if limit.allowed > 0 || limit.frees(pod) => None,
+            [limit] if limit.allowed > 0 || (limit.frees_unhealthy && !is_ready(pod)) => None,
             [limit] => Some((format!("pdb {namespace}/{} prevents pod evictions", limit.name), Cause::BudgetInUse)),
             [first, ..] => {
                 let text =
@@ -68,47 +69,6 @@ impl<'a> Limits<'a> {
             }
         }
     }
-}
-
-impl Limits<'_> {
-    /// The budgets of a pod that is evicted when its node goes.
-    fn of_pod(&self, pod: &PodRecord) -> Vec<&Limit<'_>> {
-        let of_pod = self.by_namespace.get(pod.namespace()).filter(|_| pods::is_evicted(pod)).into_iter().flatten();
-        of_pod.filter(|limit| pod.is_selected_by(limit.selector)).collect()
-    }
-
-    /// Whether a pod is never evicted, whatever becomes of others.
-    fn keep_for_good(&self, pod: &PodRecord) -> bool {
-        match self.of_pod(pod).as_slice() {
-            [] => false,
-            [limit] => limit.is_closed && !limit.frees(pod),
-            _ => true,
-        }
-    }
-}
-
-// === impl Limit ===
-
-impl Limit<'_> {
-    /// Whether it lets go of a pod as it is not ready.
-    fn frees(&self, pod: &PodRecord) -> bool {
-        self.frees_unhealthy && !is_ready(pod)
-    }
-}
-
-/// Those of these pods that their budgets never let go, whatever becomes of others.
-pub fn never_evicted<'p>(state: &State, pods: impl IntoIterator<Item = &'p PodRecord>) -> Vec<&'p PodRecord> {
-    let limits = Limits::of(state.all::<PodDisruptionBudget>().map(|budget| &**budget), &[]);
-    pods.into_iter().filter(|pod| limits.keep_for_good(pod)).collect()
-}
-
-fn allows_none(spec: &PodDisruptionBudgetSpec) -> bool {
-    let is_zero = match &spec.max_unavailable {
-        Some(IntOrString::Int(number)) => *number == 0,
-        Some(IntOrString::String(text)) => text == "0%",
-        None => false,
-    };
-    is_zero || matches!(&spec.min_available, Some(IntOrString::String(text)) if text == "100%")
 }
 
 /// What a budget allows that no controller has counted: of all pods that it selects, as if all of them were healthy.
@@ -130,18 +90,6 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-
-    #[test]
-    fn only_a_budget_of_none_or_of_all_lets_nobody_go_for_ever() {
-        let of = |spec: Value| allows_none(&serde_json::from_value::<PodDisruptionBudgetSpec>(spec).unwrap());
-        for spec in [json!({"maxUnavailable": 0}), json!({"maxUnavailable": "0%"}), json!({"minAvailable": "100%"})] {
-            assert!(of(spec.clone()), "{spec}");
-        }
-        for spec in [json!({"maxUnavailable": 1}), json!({"minAvailable": 0}), json!({"minAvailable": "0%"}), json!({})]
-        {
-            assert!(!of(spec.clone()), "{spec}");
-        }
-    }
 
     fn pods(count: usize) -> Vec<PodRecord> {
         let pod = |i: usize| {

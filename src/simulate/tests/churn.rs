@@ -33,7 +33,7 @@ fn run(folder: &str, (types, after): (&[(u32, &str)], &str), objects: &[String],
     run_of(folder, types, (after, ""), objects, events)
 }
 
-/// With this `consolidateAfter`, and more of the NodePool's `spec`, or after the word `template` of its nodes'.
+/// With this `consolidateAfter`, and more of the NodePool's `spec`.
 fn run_of(
     folder: &str,
     types: &[(u32, &str)],
@@ -45,10 +45,7 @@ fn run_of(
     folder.write("catalogue.yaml", &catalogue(types));
     let all = "- {key: karpenter.sh/capacity-type, operator: In, values: [reserved, on-demand]}";
     let text = of_one_pool("duration: 4h", after, all, objects, events);
-    let text = match of_pool.strip_prefix("template ") {
-        Some(of_nodes) => text.replacen("nodeClassRef:", &format!("{of_nodes}\n        nodeClassRef:"), 1),
-        None => text.replacen("    disruption:", &format!("    {of_pool}\n    disruption:"), 1),
-    };
+    let text = text.replacen("    disruption:", &format!("    {of_pool}\n    disruption:"), 1);
     Simulation::read(&folder.write("scenario.yaml", &text)).unwrap().run().unwrap()
 }
 
@@ -192,28 +189,6 @@ fn a_node_pool_keeps_its_limits_where_a_disruption_comes_to_nothing() {
     let outcome = run_of("given-up", types, ("1m", "limits: {cpu: '8'}"), &[web], &events);
     assert!(outcome.nodes.launched >= 3, "replacements are launched: {:?}", outcome.nodes);
     assert_eq!(outcome.samples.last().map(|known| (known.running, known.nodes)), Some((2, [1, 0, 0])));
-}
-
-/// The regression: each time that a node expired which its pods do not leave, another was launched for these, stood empty until it
-/// expired itself, and was replaced by the next.
-#[test]
-fn no_node_is_launched_for_pods_that_do_not_leave_theirs() {
-    let keeps = "labels: {app: web}, annotations: {karpenter.sh/do-not-disrupt: 'true'}}\n      spec";
-    let marked = deployment("web", 2, "cpu: 900m, memory: 1Gi", "").replace("labels: {app: web}}\n      spec", keeps);
-    let budget = "- {apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: web, namespace: default}, \
-                  spec: {maxUnavailable: 0, selector: {matchLabels: {app: web}}}}\n";
-    let web = deployment("web", 2, "cpu: 900m, memory: 1Gi", "");
-    for (folder, objects) in [("marked", vec![marked]), ("budget", vec![web, budget.to_owned()])] {
-        let outcome = run_of(
-            folder,
-            &[(2, "0.1")],
-            ("30s", "template expireAfter: 1h"),
-            &objects,
-            "- {at: 3h, scale: {name: web, replicas: 2}}\n",
-        );
-        assert_eq!(outcome.nodes.launched, 1, "{folder}: {:?}", outcome.nodes);
-        assert_eq!(outcome.samples.last().map(|known| known.running), Some(2));
-    }
 }
 
 /// The regression: nodes that left a capacity block before its end were taken in by it again, for an hour.

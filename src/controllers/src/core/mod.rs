@@ -18,7 +18,6 @@ mod garbage;
 mod gauges;
 mod interrupted;
 mod job;
-mod kept_there;
 mod live;
 mod measure;
 mod nominated;

@@ -87,10 +87,9 @@ impl Core {
         self.bind_all(decision, now);
         self.note_provided(decision, now);
         let mut n_put_off = 0;
-        let launches = &decision.launches;
-        let mut spend = if launches.is_empty() { Spend::new() } else { self.spend_for_ceilings() };
-        let may_stay = if launches.is_empty() { MayStay::new() } else { self.may_stay(now) };
-        for launch in launches {
+        let mut spend = if decision.launches.is_empty() { Spend::new() } else { self.spend_for_ceilings() };
+        let may_stay = if decision.launches.is_empty() { MayStay::new() } else { self.may_stay(now) };
+        for launch in &decision.launches {
             if !self.launch(launch, (&mut spend, &may_stay), now) {
                 n_put_off += 1;
             }
@@ -104,7 +103,7 @@ impl Core {
         // Pods that run yet wait for nodes that come up as others do.
         let awaits_any = !decision.nominations.is_empty()
             || decision.moves.iter().any(|moves| !self.is_ready_place(&moves.node.key.name));
-        self.has_waiting = !decision.refusals.is_empty() || awaits_any || !launches.is_empty();
+        self.has_waiting = !decision.refusals.is_empty() || awaits_any || !decision.launches.is_empty();
         self.moves_to = decision.moves.iter().map(|moves| moves.node.key.name.to_string()).collect();
         if !decision.refusals.is_empty() || n_put_off > 0 {
             self.queue.add_at(Job::Provision, after(now, RETRY));
@@ -113,7 +112,7 @@ impl Core {
             // Not all may come where they are expected.
             self.queue.add_at(Job::Provision, after(now, LOOK_AGAIN));
         }
-        let (n_bound, n_launched) = (decision.bindings.len(), launches.len() - n_put_off);
+        let (n_bound, n_launched) = (decision.bindings.len(), decision.launches.len() - n_put_off);
         if n_bound + n_launched > 0 {
             tracing::info!(n_bound, n_launched, n_put_off, n_refused = decision.refusals.len(), "planned");
         }

@@ -55,7 +55,6 @@ impl Core {
             waited_for,
             drawers: self.expected_drawers(now),
             come_first: self.first_pods(),
-            stay: if launches { self.pods_that_stay() } else { std::sync::Arc::default() },
             spares_others: false,
             expected_first: false,
         };

@@ -54,7 +54,6 @@ impl Core {
                 waited_for: WaitedFor::new(),
                 drawers: self.expected_drawers(now),
                 come_first: self.first_pods(),
-                stay: self.pods_that_stay(),
                 spares_others: true,
                 expected_first: false,
             },
