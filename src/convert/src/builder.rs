@@ -15,6 +15,7 @@ use crate::admission::Admission;
 use crate::budgets::Uncounted;
 use crate::claims::Storage;
 use crate::draft::{ClassPriority, Draft, Drafts};
+use crate::existing::{Staying, StayingPods, staying};
 use crate::maps::{FxIndexMap, FxIndexSet, Texts, index};
 use crate::metadata::{name_of, namespace_of};
 use crate::node_record::{NodeClaimRecord, NodeRecord};
@@ -66,6 +67,7 @@ pub struct Builder {
     pub(crate) nodes: FxIndexMap<Sym, NodeRecord>,
     pub(crate) node_claims: FxIndexMap<Sym, NodeClaimRecord>,
     pub(crate) attach_limits: FxHashMap<Sym, Vec<(Sym, u32)>>,
+    pub(crate) staying: Staying,
     pub(crate) pools: FxIndexMap<Sym, PoolRecord>,
     pub(crate) reservations: FxIndexMap<Sym, ReservationRecord>,
     pub(crate) overlays: FxIndexMap<Sym, OverlayRecord>,
@@ -150,6 +152,7 @@ impl Builder {
             nodes: FxIndexMap::default(),
             node_claims: FxIndexMap::default(),
             attach_limits: FxHashMap::default(),
+            staying: Staying::default(),
             pools: FxIndexMap::default(),
             reservations: FxIndexMap::default(),
             topologies: FxHashMap::default(),
@@ -440,6 +443,11 @@ impl Builder {
             let counted = ids.filter(|(supply, _)| is_counted(symbols.text(supply.id), symbols.text(*name)));
             claim.asked.counted = counted.map(|(_, id)| id).collect();
         }
+    }
+
+    /// Says which pods nothing lets leave their nodes, though these go away: they count where they run, and nothing is planned for them.
+    pub fn keep_staying(&mut self, pods: &StayingPods) {
+        self.staying = staying(pods, &mut self.cluster.symbols);
     }
 
     pub(crate) fn take_namespaces(&mut self) -> Vec<Namespace> {

@@ -143,6 +143,7 @@ impl Site<'_> {
             capacity: record.capacity.clone(),
             cordon: record.cordon,
             is_coming_up,
+            is_leaving: false,
             images: record.images.iter().filter(|(name, _)| self.wanted.contains(name)).copied().collect(),
             node_pool: None,
             attach_limits,
@@ -156,6 +157,18 @@ impl Site<'_> {
         node.units.policy = node_policy(named, node.units.policy);
         record.kept.take_off(&mut node.units);
         node
+    }
+
+    /// A node that is going away, for the pods that stay there: nothing else fits.
+    pub(crate) fn leaving_node(
+        &self,
+        record: &NodeRecord,
+        attach_limits: Vec<(Sym, u32)>,
+        units: Option<Units>,
+        cluster: &Cluster,
+    ) -> Node {
+        let node = self.node(record, false, None, attach_limits, units, cluster);
+        Node { free: Resources::new(), allocatable: Resources::new(), is_leaving: true, ..node }
     }
 
     fn startup_taints_of<'t>(

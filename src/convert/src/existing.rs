@@ -1,7 +1,8 @@
 //! The nodes that stand: which of them are capacity, and what is left of each once pods, daemons to come and
 //! Reservations have their part.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use berth_model::{
     BoundPod, Cluster, Cordon, Effect, Holding, Node, NodePool, Phase, PodSpec, ReservationId, SlotId, SpecId, Sym,
@@ -13,7 +14,25 @@ use crate::capacity::{Links, Site, with_type};
 use crate::in_flight;
 use crate::maps::{FxIndexMap, Texts};
 use crate::node_record::{NodeClaimRecord, NodeRecord};
+use crate::pod_record::PodRecord;
 use crate::reservation::ReservationRecord;
+
+/// By node that goes away: the pods that nothing lets leave it, by namespace and name.
+pub type StayingPods = BTreeMap<Box<str>, BTreeSet<(Box<str>, Box<str>)>>;
+
+/// The same with the names of a cluster.
+pub(crate) type Staying = FxHashMap<Sym, FxHashSet<(Sym, Arc<str>)>>;
+
+/// The same by the names' symbols.
+pub(crate) fn staying(pods: &StayingPods, symbols: &mut Symbols) -> Staying {
+    let mut staying = Staying::default();
+    for (node, pods) in pods {
+        let pods = pods.iter().map(|(namespace, name)| (symbols.intern(namespace), Arc::from(&**name)));
+        let pods = pods.collect();
+        staying.insert(symbols.intern(node), pods);
+    }
+    staying
+}
 
 /// Nodes while pods are bound to them.
 #[derive(Clone, Default)]
@@ -24,6 +43,8 @@ pub(crate) struct ExistingNodes {
     daemons_on: Vec<BTreeMap<usize, u32>>,
     positions: FxHashMap<Sym, usize>,
     deleting: FxHashSet<Sym>,
+    /// By node that is going away: the pods that stay there.
+    pub(crate) staying: Staying,
     /// The supplies of which NodeClaims that are not launched take an instance.
     pub(crate) taken: FxHashMap<Sym, SlotId>,
 }
@@ -32,26 +53,29 @@ pub(crate) struct ExistingNodes {
 pub(crate) struct Parts {
     pub(crate) attach_limits: FxHashMap<Sym, Vec<(Sym, u32)>>,
     pub(crate) units: BTreeMap<Sym, Units>,
+    pub(crate) staying: Staying,
 }
 
 impl ExistingNodes {
     /// The nodes that are capacity, initialized ones first, then by name: those of the input and NodeClaims in
-    /// flight, without those that are going away.
+    /// flight, without those that are going away; of these, the ones that pods stay on come last.
     pub(crate) fn new(
         records: &FxIndexMap<Sym, NodeRecord>,
         claims: &FxIndexMap<Sym, NodeClaimRecord>,
         links: &Links,
         site: &Site<'_>,
-        Parts { mut attach_limits, mut units }: Parts,
+        Parts { mut attach_limits, mut units, staying }: Parts,
         cluster: &mut Cluster,
         warnings: &mut Texts,
     ) -> Self {
-        let mut existing = ExistingNodes::default();
+        let mut existing = ExistingNodes { staying, ..ExistingNodes::default() };
         let mut kept: Vec<(bool, NodeRecord, Option<&NodeClaimRecord>)> = Vec::new();
+        let mut left: Vec<&NodeRecord> = Vec::new();
         for (name, record) in records {
             let claim = links.claim_of(*name, &cluster.symbols).and_then(|claim| claims.get(&claim));
             if record.is_deleting || claim.is_some_and(|claim| claim.node.is_deleting) {
                 existing.deleting.insert(*name);
+                left.extend(existing.staying.contains_key(name).then_some(record));
             } else {
                 let is_coming_up = record.is_coming_up(&mut cluster.symbols);
                 kept.push((is_coming_up, record.clone(), claim));
@@ -87,6 +111,12 @@ impl ExistingNodes {
             let limits = attach_limits.remove(&record.name).unwrap_or_default();
             let units = units.remove(&record.name);
             existing.nodes.push(site.node(&record, is_coming_up, claim, limits, units, cluster));
+        }
+        left.sort_by(|a, b| cluster.symbols.text(a.name).cmp(cluster.symbols.text(b.name)));
+        for record in left {
+            let limits = attach_limits.remove(&record.name).unwrap_or_default();
+            let units = units.remove(&record.name);
+            existing.nodes.push(site.leaving_node(record, limits, units, cluster));
         }
         existing.positions = existing.nodes.iter().enumerate().map(|(i, node)| (node.name, i)).collect();
         existing.daemons_on = vec![BTreeMap::new(); existing.nodes.len()];
@@ -165,7 +195,7 @@ impl ExistingNodes {
         for holding in &node.holdings {
             free.subtract(&holding.held());
         }
-        for (_, daemon) in daemons.iter().enumerate().filter(|(at, _)| !on.contains_key(at)) {
+        for (_, daemon) in daemons.iter().enumerate().filter(|(at, _)| !node.is_leaving && !on.contains_key(at)) {
             if let Some(spec) = specs.get(daemon.spec.index()).filter(|spec| runs_on(spec, node, symbols)) {
                 free.subtract(&spec.requests);
             }
@@ -178,9 +208,37 @@ impl ExistingNodes {
         self.nodes.get(position)
     }
 
-    /// The position of a node that is capacity.
+    /// The position of a node that is capacity, or of one that is going away and that pods stay on.
     pub(crate) fn position(&self, name: Sym) -> Option<usize> {
         self.positions.get(&name).copied()
+    }
+
+    /// The position of a node that is capacity.
+    pub(crate) fn standing(&self, name: Sym) -> Option<usize> {
+        self.position(name).filter(|_| !self.is_deleting(name))
+    }
+
+    /// The position of the node that a pod runs on, where it counts there.
+    pub(crate) fn position_under(&self, pod: &PodRecord, node: Sym) -> Option<usize> {
+        let stays = || {
+            let staying = self.staying.get(&node);
+            // What a pod that is a Reservation holds goes with its node.
+            staying.is_some_and(|pods| pods.contains(&(pod.namespace, Arc::clone(&pod.name))))
+                && pod.operating.is_none()
+                && !pod.is_terminating()
+        };
+        self.position(node).filter(|_| !self.is_deleting(node) || stays())
+    }
+
+    /// Whether pods stay on a node that is going away.
+    pub(crate) fn has_staying(&self, node: Sym) -> bool {
+        self.staying.contains_key(&node)
+    }
+
+    /// The nodes on which others stay than now, in no order.
+    pub(crate) fn others_stay_on(&self, staying: &Staying) -> Vec<Sym> {
+        let others = staying.iter().filter(|(node, pods)| self.staying.get(node) != Some(pods)).map(|(node, _)| *node);
+        others.chain(self.staying.keys().filter(|node| !staying.contains_key(node)).copied()).collect()
     }
 
     /// Whether a node of the input is going away.
@@ -218,7 +276,7 @@ impl ExistingNodes {
     pub(crate) fn expected_on(&self, spec: SpecId, cluster: &Cluster) -> Vec<usize> {
         let Some(spec) = cluster.spec(spec) else { return Vec::new() };
         let named = spec.required_terms.iter().filter_map(|term| term.get(cluster.well_known.field_name)?.single());
-        named.filter_map(|name| self.position(name)).collect()
+        named.filter_map(|name| self.standing(name)).collect()
     }
 
     /// A pod of a DaemonSet is on its way to the node that it names: no room is kept there for another.
@@ -231,7 +289,7 @@ impl ExistingNodes {
     /// Holds the room of a Reservation on its node, if it has one.
     pub(crate) fn hold(&mut self, id: ReservationId, record: &ReservationRecord) {
         let node = record.reservation.node.filter(|_| record.reservation.phase.holds_room());
-        let position = node.and_then(|node| self.position(node));
+        let position = node.and_then(|node| self.standing(node));
         if let Some(node) = position.and_then(|position| self.nodes.get_mut(position)) {
             node.holdings.push(Holding::new(id, &record.reservation));
         }
@@ -303,6 +361,10 @@ pub(crate) fn finish(
 ) -> Vec<(Sym, usize)> {
     let mut without_room = Vec::new();
     for (node, on) in existing.nodes.iter_mut().zip(&existing.daemons_on) {
+        if node.is_leaving {
+            node.pods.shrink_to_fit();
+            continue;
+        }
         for (position, daemon) in cluster.daemons.iter().enumerate().take(n_given) {
             let spec = cluster.spec(daemon.spec);
             let Some(spec) = spec.filter(|_| !on.contains_key(&position)) else { continue };
@@ -345,7 +407,7 @@ fn selects(spec: &PodSpec, node: &Node, symbols: &Symbols) -> bool {
 
 /// A node counts against its pool's limits.
 pub(crate) fn join_pool(node: &mut Node, pools: &mut [NodePool], label: Sym) {
-    let pool = node.labels.get(label);
+    let pool = node.labels.get(label).filter(|_| !node.is_leaving);
     let position = pool.and_then(|name| pools.iter().position(|pool| pool.name == name));
     if let Some((position, pool)) = position.and_then(|i| Some((i, pools.get_mut(i)?))) {
         pool.used.add(&node.capacity);

@@ -38,7 +38,7 @@ pub(crate) fn fates(
             let is_counted = is_daemon && owner.is_some_and(|owner| workloads.root(owner).is_some());
             return if is_counted && expansion == Expansion::Workloads { Fate::Gone } else { Fate::Pending };
         };
-        if let Some(position) = existing.position(node) {
+        if let Some(position) = existing.position_under(pod, node) {
             return Fate::Bound(position);
         }
         // The others were made anew already where they are being deleted.

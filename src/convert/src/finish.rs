@@ -63,9 +63,9 @@ impl Builder {
     fn convert(mut self) -> (Live, bool) {
         let uncounted = self.settle();
         let (mut cluster, mut warnings) = (self.cluster, self.warnings);
-        let images = image_names(&self.drafts, &self.nodes);
-        let drivers = count_drivers(&self.attach_limits);
-        let parts = Parts { attach_limits: self.attach_limits, units: units::together(self.topologies, self.devices) };
+        let (images, drivers) = (image_names(&self.drafts, &self.nodes), count_drivers(&self.attach_limits));
+        let units = units::together(self.topologies, self.devices);
+        let parts = Parts { attach_limits: self.attach_limits, units, staying: self.staying };
         let links = Links::of(&self.nodes, &self.node_claims);
         let startup_taints = startup_taints_of(&self.pools);
         let site = Site { startup_taints: &startup_taints, wanted: &images.wanted };

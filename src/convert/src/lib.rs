@@ -81,6 +81,7 @@ pub use budgets::allowed_disruptions;
 pub use builder::{Builder, Converted, REPEATED};
 pub use claims::VolumeOn;
 pub use error::{ConvertError, Problem};
+pub use existing::StayingPods;
 pub use live::{Change, Live, Objects, OfferedVolumes, Offers, Other, Patched, PodChange};
 pub use options::{Expansion, Options, Replicas, UnknownGate};
 pub use overlaid::{Overlaid, overlaid};

@@ -53,7 +53,7 @@ pub(crate) fn place_pods(
                 }
                 // One whose node is going away comes again without what was decided for it.
                 let nominated = pod.nominated_node.filter(|_| pod.node.is_none());
-                let nominated = nominated.filter(|node| existing.position(*node).is_some());
+                let nominated = nominated.filter(|node| existing.standing(*node).is_some());
                 let spec = nominated_to(nominated, spec, cluster);
                 let spec = insisting(pod.insists, spec, cluster);
                 let run = MemberRun { name: pod.name, numbers: None };

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use berth_api::labels::koordinator::RESERVATION_ALLOCATED;
-use berth_model::{ClassId, Cluster, Constraint, MemberKind, Phase, Universe};
+use berth_model::{ClassId, Cluster, Constraint, MemberKind, Node, Phase, Universe};
 use berth_provisioning::{Launching, Solution};
 use berth_scheduling::Placement;
 use berth_state::{Kind, OfferedVolumes, State, Time};
@@ -131,7 +131,7 @@ impl Whole {
         let Whole { cluster, universe, solution, .. } = self;
         let is_together = |rule: &Constraint| matches!(rule, Constraint::Affinity { counts_self: true, .. });
         let may_come = |class: ClassId| universe.class(class).is_some_and(|of| of.required.iter().any(is_together));
-        let is_up = |at: usize| cluster.nodes.get(at).is_some_and(|node| !node.is_coming_up);
+        let is_up = |at: usize| cluster.nodes.get(at).is_some_and(Node::is_up);
         let (up, coming): (Vec<_>, Vec<_>) =
             solution.nodes.iter().enumerate().partition(|(_, entry)| is_up(entry.node));
         let mut found = BTreeMap::new();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use berth_model::{
-    ClassId, Cluster, LabelsId, MemberKind, MemberRun, Phase, Refusal, Reservation, ReservationId, SpecId, Sym,
+    ClassId, Cluster, LabelsId, MemberKind, MemberRun, Node, Phase, Refusal, Reservation, ReservationId, SpecId, Sym,
     Universe,
 };
 use berth_provisioning::Launching;
@@ -73,7 +73,7 @@ fn bind_now(
     let has_pending = cluster.pending.iter().any(|row| row.members.iter().any(|run| !run.is_empty()));
     let must_draw = cluster.specs.iter().any(|spec| spec.reservation.affinity.is_some());
     let binds = cluster.reservations.iter().any(is_to_be_bound);
-    let has_nodes = cluster.nodes.iter().any(|node| !node.is_coming_up);
+    let has_nodes = cluster.nodes.iter().any(Node::is_up);
     if !binds && (!has_pending || (!has_nodes && !must_draw)) {
         return existing;
     }
@@ -156,7 +156,7 @@ impl Existing {
         let Some(template) = known.template else { return };
         let name = cluster.symbols.text(known.name).into();
         if reasons.is_empty() {
-            let is_any_up = cluster.nodes.iter().any(|node| !node.is_coming_up);
+            let is_any_up = cluster.nodes.iter().any(Node::is_up);
             let why = if is_any_up { UNBOUND } else { NO_NODE_UP };
             reasons.push((why.to_owned(), 0));
         }

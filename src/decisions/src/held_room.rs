@@ -63,7 +63,7 @@ impl KeptForMoves {
             return KeptForMoves::default();
         };
         let (nodes, symbols) = (&answer.cluster.nodes, &answer.cluster.symbols);
-        let there = nodes.iter().enumerate().filter(|(_, node)| !node.is_coming_up);
+        let there = nodes.iter().enumerate().filter(|(_, node)| node.is_up());
         let there: FxHashMap<Sym, usize> = there.map(|(at, node)| (node.name, at)).collect();
         let moving: BTreeMap<(&str, &str), usize> = decision
             .moves

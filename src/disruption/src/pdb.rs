@@ -1,9 +1,10 @@
 //! PodDisruptionBudgets: which pods may not be evicted now.
 
+use std::cell::LazyCell;
 use std::collections::BTreeMap;
 
-use berth_state::{PodRecord, allowed_disruptions};
-use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use berth_state::{PodRecord, State, allowed_disruptions};
+use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use crate::pods;
@@ -20,6 +21,8 @@ struct Limit<'a> {
     name: &'a str,
     selector: &'a LabelSelector,
     allowed: i32,
+    /// Whether it would allow none were all of its pods healthy.
+    is_closed: bool,
     /// Whether pods that are not ready may go whatever is allowed.
     frees_unhealthy: bool,
 }
@@ -43,6 +46,7 @@ impl<'a> Limits<'a> {
                 name: budget.metadata.name.as_deref().unwrap_or_default(),
                 selector,
                 allowed,
+                is_closed: budget.status.as_ref().is_some_and(|status| wants_all(budget, status)),
                 frees_unhealthy: spec.unhealthy_pod_eviction_policy.as_deref() == Some("AlwaysAllow"),
             });
         }
@@ -52,15 +56,10 @@ impl<'a> Limits<'a> {
     /// Why a pod cannot be evicted now; `None` where it can, or is not evicted at all. The API server evicts no pod of
     /// two budgets.
     pub(crate) fn refusal(&self, pod: &PodRecord) -> Option<(String, Cause)> {
-        if !pods::is_evicted(pod) {
-            return None;
-        }
         let namespace = pod.namespace();
-        let of_pod = self.by_namespace.get(namespace).into_iter().flatten();
-        let of_pod: Vec<&Limit<'_>> = of_pod.filter(|limit| pod.is_selected_by(limit.selector)).collect();
-        match of_pod.as_slice() {
+        match self.of_pod(pod).as_slice() {
             [] => None,
-            [limit] if limit.allowed > 0 || (limit.frees_unhealthy && !is_ready(pod)) => None,
+            [limit] if limit.allowed > 0 || limit.frees(pod) => None,
             [limit] => Some((format!("pdb {namespace}/{} prevents pod evictions", limit.name), Cause::BudgetInUse)),
             [first, ..] => {
                 let text =
@@ -69,6 +68,51 @@ impl<'a> Limits<'a> {
             }
         }
     }
+}
+
+impl Limits<'_> {
+    /// The budgets of a pod that is evicted when its node goes.
+    fn of_pod(&self, pod: &PodRecord) -> Vec<&Limit<'_>> {
+        let of_pod = self.by_namespace.get(pod.namespace()).filter(|_| pods::is_evicted(pod)).into_iter().flatten();
+        of_pod.filter(|limit| pod.is_selected_by(limit.selector)).collect()
+    }
+
+    /// Whether a pod is not evicted, whoever gets ready.
+    fn keep_for_good(&self, pod: &PodRecord) -> bool {
+        match self.of_pod(pod).as_slice() {
+            [] => false,
+            [limit] => limit.is_closed && !limit.frees(pod),
+            _ => true,
+        }
+    }
+}
+
+// === impl Limit ===
+
+impl Limit<'_> {
+    /// Whether it lets go of a pod as it is not ready.
+    fn frees(&self, pod: &PodRecord) -> bool {
+        self.frees_unhealthy && !is_ready(pod)
+    }
+}
+
+/// Those of these pods that nothing lets leave a node that drains, by what there is now: they must not be disrupted, or their budgets let
+/// them go neither now nor once all others are healthy.
+pub fn never_evicted<'p>(
+    state: &State,
+    pods: impl IntoIterator<Item = &'p PodRecord>,
+    must_stay: impl Fn(&PodRecord) -> bool,
+) -> Vec<&'p PodRecord> {
+    let limits = LazyCell::new(|| Limits::of(state.all::<PodDisruptionBudget>().map(|budget| &**budget), &[]));
+    let pods = pods.into_iter().filter(|pod| pods::is_evicted(pod));
+    pods.filter(|pod| must_stay(pod) || limits.keep_for_good(pod)).collect()
+}
+
+/// Whether a budget wants all of its pods to be healthy, as far as its controller has counted.
+fn wants_all(budget: &PodDisruptionBudget, status: &PodDisruptionBudgetStatus) -> bool {
+    status.expected_pods > 0
+        && status.expected_pods <= status.desired_healthy
+        && budget.metadata.generation.is_none_or(|generation| status.observed_generation >= Some(generation))
 }
 
 /// What a budget allows that no controller has counted: of all pods that it selects, as if all of them were healthy.
@@ -90,6 +134,26 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+
+    #[test]
+    fn pods_stay_where_their_budget_wants_all_of_them_and_where_they_have_two() {
+        let budget = |name: &str, expected: i32, desired: i32, observed: i64| -> PodDisruptionBudget {
+            let metadata = json!({"name": name, "namespace": "shop", "generation": 2});
+            let spec = json!({"minAvailable": 3, "selector": {"matchLabels": {"app": "web"}}});
+            let status = json!({"disruptionsAllowed": 0, "currentHealthy": 2, "desiredHealthy": desired,
+                                "expectedPods": expected, "observedGeneration": observed});
+            serde_json::from_value(json!({"metadata": metadata, "spec": spec, "status": status})).unwrap()
+        };
+        let keeps = |budgets: &[PodDisruptionBudget]| {
+            let limits = Limits::of(budgets.iter(), &[]);
+            pods(1).iter().all(|pod| limits.keep_for_good(pod))
+        };
+        assert!(keeps(&[budget("web", 3, 3, 2)]));
+        assert!(!keeps(&[budget("web", 4, 3, 2)]), "one may go once all are healthy");
+        assert!(!keeps(&[budget("web", 3, 3, 1)]), "its spec has changed since");
+        assert!(!keeps(&[budget("web", 0, 0, 2)]), "nobody was counted yet");
+        assert!(keeps(&[budget("web", 4, 3, 2), budget("other", 4, 3, 2)]), "nobody evicts a pod of two");
+    }
 
     fn pods(count: usize) -> Vec<PodRecord> {
         let pod = |i: usize| {

@@ -33,6 +33,8 @@ pub struct Node {
     pub cordon: Cordon,
     /// Whether it is in flight or not yet initialized: room that is on its way, which no scheduler binds to yet.
     pub is_coming_up: bool,
+    /// Whether it is going away, and is known for the pods that stay on it alone: it has no room, and is no capacity.
+    pub is_leaving: bool,
     /// Images on it that some pending pod runs, with their size in bytes, ascending by name.
     pub images: Vec<(Sym, i64)>,
     /// What Reservations hold on it; off `free` already.
@@ -56,6 +58,11 @@ pub enum Cordon {
 }
 
 impl Node {
+    /// Whether pods can be bound to it now: it is up, and stays.
+    pub fn is_up(&self) -> bool {
+        !self.is_coming_up && !self.is_leaving
+    }
+
     /// Whether the node satisfies requirements, whatever is still open; `label` gives the value of a key.
     pub fn satisfies(&self, asked: &Requirements, symbols: &Symbols, label: impl Fn(Sym) -> Option<Sym>) -> bool {
         if self.open.is_empty() {

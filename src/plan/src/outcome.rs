@@ -140,6 +140,7 @@ pub(crate) fn launched(cluster: &Cluster, claims: &Claims, name: Sym) -> Node {
         volume_pools: Vec::new(),
         cordon: Cordon::None,
         is_coming_up: false,
+        is_leaving: false,
         images: Vec::new(),
         holdings: Vec::new(),
         pods: Vec::new(),

@@ -40,6 +40,7 @@ struct Alike<'a> {
     images: &'a [(Sym, i64)],
     cordon: Cordon,
     is_coming_up: bool,
+    is_leaving: bool,
     units: &'a Units,
 }
 
@@ -58,6 +59,7 @@ impl<'a> Alike<'a> {
             images: &node.images,
             cordon: node.cordon,
             is_coming_up: node.is_coming_up,
+            is_leaving: node.is_leaving,
             units: &node.units,
         }
     }

@@ -33,7 +33,7 @@ fn run(folder: &str, (types, after): (&[(u32, &str)], &str), objects: &[String],
     run_of(folder, types, (after, ""), objects, events)
 }
 
-/// With this `consolidateAfter`, and more of the NodePool's `spec`.
+/// With this `consolidateAfter`, and more of the NodePool's `spec`, or after the word `template` of its nodes' up to a `|`.
 fn run_of(
     folder: &str,
     types: &[(u32, &str)],
@@ -45,7 +45,11 @@ fn run_of(
     folder.write("catalogue.yaml", &catalogue(types));
     let all = "- {key: karpenter.sh/capacity-type, operator: In, values: [reserved, on-demand]}";
     let text = of_one_pool("duration: 4h", after, all, objects, events);
-    let text = text.replacen("    disruption:", &format!("    {of_pool}\n    disruption:"), 1);
+    let of_nodes = of_pool.strip_prefix("template ");
+    let (of_nodes, of_pool) =
+        of_nodes.map_or(("", of_pool), |of_nodes| of_nodes.split_once('|').unwrap_or((of_nodes, "")));
+    let text = text.replacen("nodeClassRef:", &format!("{}\n        nodeClassRef:", of_nodes.trim()), 1);
+    let text = text.replacen("    disruption:", &format!("    {}\n    disruption:", of_pool.trim()), 1);
     Simulation::read(&folder.write("scenario.yaml", &text)).unwrap().run().unwrap()
 }
 
@@ -189,6 +193,76 @@ fn a_node_pool_keeps_its_limits_where_a_disruption_comes_to_nothing() {
     let outcome = run_of("given-up", types, ("1m", "limits: {cpu: '8'}"), &[web], &events);
     assert!(outcome.nodes.launched >= 3, "replacements are launched: {:?}", outcome.nodes);
     assert_eq!(outcome.samples.last().map(|known| (known.running, known.nodes)), Some((2, [1, 0, 0])));
+}
+
+/// An event that changes nothing.
+const NOTHING: &str = "- {at: 3h, scale: {name: web, replicas: 2}}\n";
+
+fn do_not_disrupt(deployment: &str) -> String {
+    deployment.replace("}}\n      spec", "}, annotations: {karpenter.sh/do-not-disrupt: 'true'}}\n      spec")
+}
+
+/// A budget for `web`.
+fn budget(wants: &str) -> String {
+    format!(
+        "- {{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {{name: web, namespace: default}}, spec: {{{wants}, \
+         selector: {{matchLabels: {{app: web}}}}}}}}\n"
+    )
+}
+
+/// The regression: each time that a node expired which its pods do not leave, another was launched for these, stood empty until it
+/// expired itself, and was replaced by the next.
+#[test]
+fn no_node_is_launched_for_pods_that_do_not_leave_theirs() {
+    let web = deployment("web", 2, "cpu: 900m, memory: 1Gi", "");
+    let expires = ("30s", "template expireAfter: 1h");
+    let kept = [
+        ("marked", vec![do_not_disrupt(&web)]),
+        ("none", vec![web.clone(), budget("maxUnavailable: 0")]),
+        ("all", vec![web.clone(), budget("minAvailable: 2")]),
+    ];
+    for (folder, objects) in kept {
+        let outcome = run_of(folder, &[(2, "0.1")], expires, &objects, NOTHING);
+        assert_eq!(outcome.nodes.launched, 1, "{folder}: {:?}", outcome.nodes);
+        assert_eq!(outcome.samples.last().map(|known| known.running), Some(2));
+    }
+    // Once their budget lets them go, they do.
+    let objects = [web, budget("maxUnavailable: 0")];
+    let freed = format!(
+        "- {{at: 170m, apply: {{objects: [{}]}}}}\n",
+        budget("maxUnavailable: 1").trim_start_matches("- ").trim()
+    );
+    let outcome = run_of("freed", &[(2, "0.1")], expires, &objects, &freed);
+    assert_eq!((outcome.nodes.launched, outcome.pods.evictions), (3, 4), "at 170 min, and an hour later");
+    assert_eq!(outcome.samples.last().map(|known| (known.running, known.nodes)), Some((2, [1, 0, 0])));
+}
+
+/// The regression: who stays on a node that goes was planned for elsewhere, and others waited for good beside that place, or for the
+/// limit that it took.
+#[test]
+fn who_stays_on_a_node_that_goes_counts_there_for_others() {
+    let web = do_not_disrupt(&deployment("web", 1, "cpu: 1500m, memory: 1Gi", ""));
+    let other = |kind: &str| {
+        let affinity = format!(
+            "affinity: {{{kind}: {{requiredDuringSchedulingIgnoredDuringExecution: [{{topologyKey: topology.kubernetes.io/zone, \
+             labelSelector: {{matchLabels: {{app: web}}}}}}]}}}}"
+        );
+        deployment("other", 0, "cpu: 1500m, memory: 1Gi", if kind.is_empty() { "" } else { &affinity })
+    };
+    let comes = "- {at: 70m, scale: {name: other, replicas: 1}}\n";
+    let placed = [
+        ("alone", other(""), "limits: {nodes: 1}", (2, 0)),
+        ("beside", other("podAffinity"), "", (2, 0)),
+        ("apart", other("podAntiAffinity"), "", (1, 1)),
+    ];
+    for (folder, other, limits, expected) in placed {
+        let of_pool = ["template expireAfter: 1h", limits].join(" | ");
+        let outcome = run_of(folder, &[(2, "0.1")], ("30s", &of_pool), &[web.clone(), other], comes);
+        let last = outcome.samples.last().map(|known| (known.running, known.pending));
+        assert_eq!(last, Some(expected), "{folder}: {:?}", outcome.nodes);
+        // The other one's node expires itself.
+        assert!(outcome.nodes.launched <= if expected.0 == 2 { 5 } else { 1 }, "{folder}: {:?}", outcome.nodes);
+    }
 }
 
 /// The regression: nodes that left a capacity block before its end were taken in by it again, for an hour.

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use berth_catalogue::Catalogue;
-use berth_convert::{ConvertError, Problem};
+use berth_convert::{ConvertError, Problem, StayingPods};
 
 use crate::{AssumptionId, Key, Kind, Object, ObjectRef};
 
@@ -59,6 +59,9 @@ pub enum Event {
     },
     /// Counts of single capacity reservations, newer than the catalogue's; others keep theirs.
     Counted(Vec<SlotCount>),
+    /// The pods that nothing lets leave their nodes, which go away: they count where they run, and nothing is planned for them. It takes
+    /// the place of what was said before.
+    Stays(StayingPods),
     /// What became of a write that was assumed.
     Settled {
         /// Which.

@@ -61,7 +61,9 @@ mod tests;
 mod told;
 
 pub use assume::{AssumptionId, Write};
-pub use berth_convert::{Change, OfferedVolumes, Options, PodChange, Problem, VolumeOn, allowed_disruptions, phase};
+pub use berth_convert::{
+    Change, OfferedVolumes, Options, PodChange, Problem, StayingPods, VolumeOn, allowed_disruptions, phase,
+};
 pub use built::{Conversion, Tracked};
 pub use event::{CountsAs, Event, Outcome, Refused, RefusedObject, SlotCount, Touched};
 pub use fork::{Fork, ForkError, is_remade};

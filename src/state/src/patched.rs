@@ -38,6 +38,17 @@ impl State {
 }
 
 impl State {
+    /// Other pods stay on nodes that go away.
+    pub(crate) fn staying_changed(&mut self) {
+        let Some(built) = &mut self.built else { return };
+        let objects = Counted { entries: &self.entries, cloud: &self.cloud };
+        let is_done = built.live.staying_changed(&self.cloud.staying, &objects) == Patched::Done;
+        built.note_change();
+        if !is_done {
+            self.forget("staying");
+        }
+    }
+
     /// The catalogue is another one, or that of some node classes.
     pub(crate) fn offers_changed(&mut self) {
         let Some(built) = &mut self.built else { return };

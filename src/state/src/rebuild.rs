@@ -87,6 +87,7 @@ impl State {
                 refused.push(RefusedObject::new(key.clone(), &error, CountsAs::Absent));
             }
         }
+        builder.keep_staying(&self.cloud.staying);
         builder.leave_out_counted(|id, claim| self.cloud.counts_launch(id, claim));
         let live = builder.finish_live();
         let warnings = live.warnings().map(str::to_owned).collect();

@@ -115,10 +115,19 @@ impl State {
         }
         let Some(told) = cloud else { return };
         let known = &mut self.cloud;
+        let stays = Some(told.staying).filter(|staying| *staying != known.staying);
         let is_same = known.catalogue == told.catalogue && known.classes == told.classes;
         (known.catalogue, known.classes) = (told.catalogue, told.classes);
         (known.seen, known.counts) = (told.seen, told.counts);
-        if is_same { self.supplies_changed() } else { self.offers_changed() }
+        if is_same {
+            self.supplies_changed();
+        } else {
+            self.offers_changed();
+        }
+        if let Some(staying) = stays {
+            self.cloud.staying = staying;
+            self.staying_changed();
+        }
     }
 
     /// Notes that an object is another one now.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use berth_api::labels::reservation_id;
 use berth_api::{NodeClaim, NodeClassRef};
 use berth_catalogue::Catalogue;
+use berth_convert::StayingPods;
 
 use crate::SlotCount;
 
@@ -19,6 +20,8 @@ pub(crate) struct Cloud {
     pub(crate) seen: Option<BTreeSet<String>>,
     /// Newer counts, by reservation.
     pub(crate) counts: BTreeMap<String, SlotCount>,
+    /// The pods that nothing lets leave their nodes, which go away.
+    pub(crate) staying: Arc<StayingPods>,
     /// Slots that forks took, less those that they freed.
     pub(crate) taken: BTreeMap<String, i64>,
     /// By capacity reservation: the names of the NodeClaims on it.
@@ -58,6 +61,7 @@ impl Cloud {
             classes: self.classes.clone(),
             seen: self.seen.clone(),
             counts: self.counts.clone(),
+            staying: Arc::clone(&self.staying),
             ..Cloud::default()
         }
     }

@@ -143,6 +143,15 @@ impl State {
                 }
                 touched
             }
+            Event::Stays(pods) => {
+                let room = *self.cloud.staying != pods;
+                if room {
+                    self.cloud.staying = Arc::new(pods);
+                    self.note_cloud(false);
+                    self.staying_changed();
+                }
+                Touched { room, waiting: room, ..Touched::default() }
+            }
             Event::Settled { assumption, outcome } => self.settle(assumption, outcome),
         };
         if refused.is_empty() { Ok(touched) } else { Err(Refused { objects: refused, touched }) }

@@ -18,6 +18,7 @@ mod garbage;
 mod gauges;
 mod interrupted;
 mod job;
+mod kept_there;
 mod live;
 mod measure;
 mod nominated;
@@ -184,6 +185,8 @@ pub(crate) struct Core {
     has_waiting: bool,
     /// Nodes to which pods move that still run on nodes which go away.
     moves_to: BTreeSet<String>,
+    /// The nodes that go away, and on which pods stay.
+    stayed_on: BTreeSet<Box<str>>,
     /// Nodes that were launched for pods and Reservations.
     planned: AllPlanned,
     /// Pods that wait for those nodes.
@@ -297,6 +300,7 @@ impl Core {
             batch: None,
             has_waiting: false,
             moves_to: BTreeSet::new(),
+            stayed_on: BTreeSet::new(),
             planned: AllPlanned::new(),
             awaited: Awaited::default(),
             places: Places::default(),
@@ -364,8 +368,12 @@ impl Core {
                 self.note_rejection(&observed, now);
                 self.tell_state(&observed, now);
                 self.tell_unreadable(&observed, now);
+                let may_free = self.may_free_who_stays(&observed);
                 let concerned = self.view.observe(observed);
                 self.touch(concerned, now);
+                if may_free {
+                    self.follow_who_stays(now);
+                }
             }
             Input::Written(job, write, outcome) => self.written(job, &write, outcome, now),
             Input::Answered(job, answer) => self.answered(job, *answer, now),

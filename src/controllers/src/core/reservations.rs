@@ -219,7 +219,8 @@ impl Core {
         let cluster = self.state.cluster(now);
         let of_name = |sym| cluster.reservations_with_ids().find(|(_, known)| known.name == sym);
         let index = cluster.symbols.get(name).and_then(of_name).map(|(id, _)| id);
-        let known_node = cluster.nodes.iter().find(|known| cluster.symbols.text(known.name) == node);
+        let is_it = |known: &&berth_model::Node| !known.is_leaving && cluster.symbols.text(known.name) == node;
+        let known_node = cluster.nodes.iter().find(is_it);
         let is_room_taken =
             index.zip(known_node).is_some_and(|(at, known)| is_room_taken(&NodeRoom::of_node(known), at, cluster));
         let is_capacity = known_node.is_some();

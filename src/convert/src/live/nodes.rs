@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use berth_api::{Device, NodeClaim, NodeResourceTopology};
-use berth_model::{Node, SlotId, Sym};
+use berth_model::{Node, SlotId, Sym, Units};
 use k8s_openapi::api::core::v1::Node as Object;
 use k8s_openapi::api::storage::v1::CSINode;
 use rustc_hash::FxHashMap;
@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 use super::{Change, Live, Objects, Patched};
 use crate::builder::Builder;
 use crate::capacity::{Site, with_type};
-use crate::existing::{join_pool, leave_pool};
+use crate::existing::{self, StayingPods, join_pool, leave_pool};
 use crate::node::read_attach_limits;
 use crate::node_record::{NodeClaimRecord, NodeRecord};
 use crate::{ConvertError, in_flight, units};
@@ -20,11 +20,14 @@ use crate::{ConvertError, in_flight, units};
 enum Unit {
     /// Nothing.
     Absent,
-    /// A node that is going away.
-    Leaving,
+    /// A node that is going away; with pods that stay there, it is known for them.
+    Leaving(Option<Box<Node>>),
     /// Capacity; of a NodeClaim that is not launched, with the supply that it takes an instance of.
     Stands(Box<Node>, Option<SlotId>),
 }
+
+/// How many volumes may be attached to a node, by driver, and its CPUs and devices one by one.
+type Parts = (Vec<(Sym, u32)>, Option<Units>);
 
 /// A conversion of everything is needed.
 struct Rebuild;
@@ -103,6 +106,21 @@ impl Live {
         self.count_supplies(objects, |_| true);
         let claims: Vec<Sym> = claims.filter_map(|claim| self.cluster.symbols.get(&claim)).collect();
         self.bring_up_to_date(claims, objects)
+    }
+
+    /// Other pods stay on nodes that go away than before.
+    pub fn staying_changed(&mut self, staying: &StayingPods, objects: &impl Objects) -> Patched {
+        let staying = existing::staying(staying, &mut self.cluster.symbols);
+        let nodes = self.rooms.existing.others_stay_on(&staying);
+        // Where others stay than before, each pod is looked at anew.
+        for name in &nodes {
+            let is_leaving = self.rooms.existing.is_deleting(*name);
+            if is_leaving && self.set(*name, Unit::Leaving(None), objects).is_err() {
+                return Patched::NeedsRebuild;
+            }
+        }
+        self.rooms.existing.staying = staying;
+        self.bring_up_to_date(nodes, objects)
     }
 
     /// The volumes that may be attached to a node have changed.
@@ -274,7 +292,7 @@ impl Live {
             let claim = claim.map(|claim| self.cluster.symbols.shared(claim));
             let claim = claim.map_or(Ok(None), |claim| read(self, &claim))?;
             if record.is_deleting || claim.as_ref().is_some_and(|claim| claim.node.is_deleting) {
-                return Ok(Unit::Leaving);
+                return self.leaving(name, &record, objects);
             }
             let is_coming_up = record.is_coming_up(&mut self.cluster.symbols);
             (record, is_coming_up, claim, None)
@@ -292,6 +310,25 @@ impl Live {
                 (record, true, Some(claim), slot)
             }
         };
+        let (limits, units) = self.parts(name, &record, objects)?;
+        let site = Site { startup_taints: &self.rooms.startup_taints, wanted: &self.rooms.images.wanted };
+        let node = site.node(&record, is_coming_up, claim.as_ref(), limits, units, &self.cluster);
+        Ok(Unit::Stands(Box::new(node), slot))
+    }
+
+    /// A node that is going away, where pods stay on it.
+    fn leaving(&mut self, name: Sym, record: &NodeRecord, objects: &impl Objects) -> Result<Unit, Rebuild> {
+        if !self.rooms.existing.has_staying(name) {
+            return Ok(Unit::Leaving(None));
+        }
+        let (limits, units) = self.parts(name, record, objects)?;
+        let site = Site { startup_taints: &self.rooms.startup_taints, wanted: &self.rooms.images.wanted };
+        Ok(Unit::Leaving(Some(Box::new(site.leaving_node(record, limits, units, &self.cluster)))))
+    }
+
+    /// What other objects say of a node: the volumes that may be attached, and its CPUs and devices one by one.
+    fn parts(&mut self, name: Sym, record: &NodeRecord, objects: &impl Objects) -> Result<Parts, Rebuild> {
+        let text = self.cluster.symbols.shared(name);
         let limits = objects.csi_node(&text);
         let limits = limits.map_or_else(Vec::new, |limits| read_attach_limits(limits, &mut self.cluster.symbols));
         let parts = self.read(|reader| {
@@ -301,13 +338,10 @@ impl Live {
             Ok((reader.topologies.drain().next(), reader.devices.drain().next()))
         });
         let (topology, devices) = parts.ok_or(Rebuild)?;
-        let units = units::together(topology, devices).remove(&name);
         let images = &mut self.rooms.images;
         let unwanted = record.images.iter().map(|(image, _)| *image).filter(|image| !images.wanted.contains(image));
         images.unwanted.extend(unwanted);
-        let site = Site { startup_taints: &self.rooms.startup_taints, wanted: &images.wanted };
-        let node = site.node(&record, is_coming_up, claim.as_ref(), limits, units, &self.cluster);
-        Ok(Unit::Stands(Box::new(node), slot))
+        Ok((limits, units::together(topology, devices).remove(&name)))
     }
 
     fn set(&mut self, name: Sym, unit: Unit, objects: &impl Objects) -> Result<(), Rebuild> {
@@ -315,7 +349,7 @@ impl Live {
         let (position, was_leaving) = (existing.position(name), existing.is_deleting(name));
         let (node, slot, is_leaving) = match unit {
             Unit::Absent => (None, None, false),
-            Unit::Leaving => (None, None, true),
+            Unit::Leaving(node) => (node, None, true),
             Unit::Stands(node, slot) => (Some(node), slot, false),
         };
         let taken = match slot {
@@ -326,7 +360,7 @@ impl Live {
             self.settle_supplies();
         }
         let node = match (position, node) {
-            (Some(position), Some(node)) => {
+            (Some(position), Some(node)) if was_leaving == is_leaving => {
                 self.change_node(position, *node);
                 return Ok(());
             }

@@ -270,7 +270,7 @@ impl Live {
     /// What Reservations hold on a node, from who is on it: what is left, and who draws from which.
     pub(super) fn settle_holdings(&mut self, position: usize) {
         let (cluster, reservations) = (&self.cluster, &self.rooms.reservations);
-        let Some(node) = cluster.nodes.get(position) else { return };
+        let Some(node) = cluster.nodes.get(position).filter(|node| !node.is_leaving) else { return };
         let ids = reservations.on_node.get(&node.name).into_iter().flatten();
         let known = ids.filter_map(|id| Some((*id, cluster.reservation(*id)?)));
         let mut known: Vec<(ReservationId, &Reservation)> = known.collect();

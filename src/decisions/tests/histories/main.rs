@@ -188,6 +188,7 @@ pub(crate) fn step() -> impl Strategy<Value = Step> {
         1 => (0..4_u8, any::<bool>()).prop_map(|(free, sees)| Step::Offer(free, sees)),
         1 => (0..4_u8, any::<bool>()).prop_map(|(free, sees)| Step::Count(free, sees)),
         1 => (0..3_u8, 0..4_u8).prop_map(|(types, classes)| Step::Types(types, classes)),
+        2 => (0..8_u8).prop_map(Step::Stays),
         1 => any::<u8>().prop_map(Step::Wait),
         4 => any::<bool>().prop_map(Step::Look),
     ]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use berth_catalogue::Catalogue;
-use berth_state::{Kind, NodeRecord, Object, PodRecord};
+use berth_state::{Kind, NodeRecord, Object, PodRecord, StayingPods};
 use k8s_openapi::api::{apps, batch, core, policy, scheduling, storage};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::de::DeserializeOwned;
@@ -454,6 +454,18 @@ fn pod(name: u8, v: u64, node: &str, app: &str) -> Value {
     // What no decision depends on.
     status["hostIP"] = format!("10.0.0.{}", name % 8).into();
     json!({"metadata": metadata, "spec": spec, "status": status})
+}
+
+/// Pods that nothing lets leave their nodes, which a number stands for: by the node that each may be on.
+pub(crate) fn staying(which: u8) -> StayingPods {
+    let mut staying = StayingPods::new();
+    for (pod, node) in (0..12_u8).flat_map(|pod| (0..6_u8).map(move |node| (pod, node))) {
+        if which > 0 && (pod * 5 + node * 3 + which).is_multiple_of(4) {
+            let on_node = staying.entry(format!("n{node}").into()).or_default();
+            on_node.extend(["a", "b"].map(|namespace| (namespace.into(), format!("p{pod}").into())));
+        }
+    }
+    staying
 }
 
 /// What the cloud offers. Of three kinds of catalogues one has another price, and one another type and no reservation.

@@ -46,6 +46,8 @@ pub(crate) enum Step {
     Types(u8, u8),
     /// The cloud counts instances of the reservation, and says which it left out.
     Count(u8, bool),
+    /// Other pods stay on nodes that go away, or none do.
+    Stays(u8),
     /// Some seconds pass.
     Wait(u8),
     /// A decision is made meanwhile, and held to one after a conversion of everything: of a copy, or of the state itself.
@@ -70,6 +72,7 @@ pub(crate) struct World {
     offer: (u8, bool),
     types: (u8, u8),
     count: Option<(u8, bool)>,
+    stays: u8,
     told: Told,
 }
 
@@ -103,6 +106,7 @@ impl World {
             offer: (2, true),
             types: (0, 0),
             count: None,
+            stays: 0,
             told: Told::default(),
         };
         world.take(Step::Offer(2, true));
@@ -129,6 +133,7 @@ impl World {
             let count = SlotCount { reservation_id: "cr-1".to_owned(), free: u32::from(free), seen };
             state.apply(Event::Counted(vec![count])).unwrap();
         }
+        state.apply(Event::Stays(objects::staying(self.stays))).unwrap();
     }
 
     /// An object comes, changes or goes, with writes, forks and lists between, and the state is told at once; of some changes
@@ -150,6 +155,7 @@ impl World {
             }
             _ if kind == Kind::Node => self.take(Step::Count(variant % 4, name.is_multiple_of(2))),
             _ if kind == Kind::Reservation => self.take(Step::Wait(variant)),
+            _ if kind == Kind::NodeClaim || kind == Kind::PodDisruptionBudget => self.take(Step::Stays(variant % 8)),
             _ if kind == Kind::NodePool => self.take(Step::Types(variant % 3, name % 4)),
             _ => self.take(Step::Redeliver(name)),
         }
@@ -398,6 +404,10 @@ impl World {
             Step::Wait(seconds) => {
                 let now = self.now.as_second() + i64::from(seconds % 4);
                 self.now = Time::from_second(now).unwrap();
+            }
+            Step::Stays(which) => {
+                self.stays = which;
+                self.state.apply(Event::Stays(objects::staying(which))).unwrap();
             }
             Step::Types(types, classes) => {
                 self.types = (types, classes);

@@ -47,7 +47,7 @@ pub(crate) fn lower_bound(state: &mut State, survey: &Survey, options: &Options,
         .collect();
     let mut may_come_free: BTreeSet<SlotId> = BTreeSet::new();
     let mut problem = Consolidation { price: options.eviction_price.dollars(), ..Consolidation::default() };
-    let nodes: Vec<&berth_model::Node> = cluster.nodes.iter().collect();
+    let nodes: Vec<&berth_model::Node> = cluster.nodes.iter().filter(|node| !node.is_leaving).collect();
     for node in &nodes {
         let candidate = by_name.get(&node.name).copied();
         let may_go = candidate.is_some_and(Candidate::may_go);

@@ -404,7 +404,7 @@ fn held_rooms<'c>(cluster: &'c Cluster, expected: &ExpectedNodes) -> BTreeMap<Sy
 
 /// The nodes that take pods.
 fn nodes_by_name(cluster: &Cluster) -> Vec<&Node> {
-    let mut nodes: Vec<&Node> = cluster.nodes.iter().filter(|node| !node.is_coming_up).collect();
+    let mut nodes: Vec<&Node> = cluster.nodes.iter().filter(|node| node.is_up()).collect();
     nodes.sort_by_key(|node| cluster.symbols.text(node.name));
     nodes
 }

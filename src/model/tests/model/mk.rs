@@ -96,6 +96,7 @@ pub(crate) fn mk_node(cluster: &mut Cluster, name: &str, zone: &str, pods: &[(&[
         capacity: Resources::from_amounts(&[4000, 1 << 34, 10]),
         cordon: berth_model::Cordon::None,
         is_coming_up: false,
+        is_leaving: false,
         images: Vec::new(),
         node_pool: None,
         attach_limits: Vec::new(),

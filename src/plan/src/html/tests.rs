@@ -126,6 +126,7 @@ fn a_bit_of_everything(name: &str) -> Plan {
         volume_pools: Vec::new(),
         cordon: berth_model::Cordon::None,
         is_coming_up: false,
+        is_leaving: false,
         images: Vec::new(),
         holdings: Vec::new(),
         units: berth_model::Units::default(),

@@ -211,6 +211,7 @@ impl World {
             free,
             cordon: berth_model::Cordon::None,
             is_coming_up: false,
+            is_leaving: false,
             images: Vec::new(),
             node_pool: None,
             attach_limits: Vec::new(),

@@ -57,5 +57,5 @@ impl<'a> Deref for Tables<'a> {
 
 /// Whether a scheduler may bind to the node: it is there.
 pub(super) fn stands(node: &Node) -> bool {
-    !node.is_coming_up
+    node.is_up()
 }

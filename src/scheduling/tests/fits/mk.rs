@@ -104,6 +104,7 @@ pub(crate) fn mk_node(cluster: &mut Cluster, name: &str, zone: &str) -> Node {
         capacity: Resources::from_amounts(&[2000, 1 << 33, 10]),
         cordon: berth_model::Cordon::None,
         is_coming_up: false,
+        is_leaving: false,
         images: Vec::new(),
         node_pool: None,
         attach_limits: Vec::new(),

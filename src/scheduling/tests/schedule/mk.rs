@@ -45,6 +45,7 @@ impl World {
             volume_pools: Vec::new(),
             cordon: berth_model::Cordon::None,
             is_coming_up: false,
+            is_leaving: false,
             images: Vec::new(),
             pods: Vec::new(),
             holdings: Vec::new(),

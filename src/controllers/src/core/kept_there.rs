@@ -1,0 +1,81 @@
+//! Pods that nothing lets leave their node, though it goes away and waits for them: they must not be disrupted, or their budget wants
+//! all of its pods healthy. Nobody knows whether they will ever leave, so nothing is planned for them, as in Karpenter: a node that was
+//! launched for them would stand empty. They count where they run. Once something frees them they are planned for.
+
+use berth_api::labels;
+use berth_state::{Event, PodRecord, StayingPods};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
+
+use super::Core;
+use crate::claim::{conditions, is_ready};
+use crate::kind::Kind;
+use crate::observed::{Object, Observed};
+use crate::view::{PodName, Protected};
+
+impl Core {
+    /// What is decided next is decided with those who stay now.
+    pub(super) fn tell_who_stays(&mut self) {
+        if !self.stayed_on.is_empty() || !self.view.tainted.is_empty() {
+            let stays = self.who_stays();
+            let told = self.state.apply(stays);
+            debug_assert!(told.is_ok(), "who stays is no object that can be refused");
+        }
+    }
+
+    /// Whether what was seen may free somebody who stays.
+    pub(super) fn may_free_who_stays(&self, observed: &Observed) -> bool {
+        !self.stayed_on.is_empty()
+            && match observed {
+                Observed::Applied(Object::Pod(pod)) => {
+                    let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_ref());
+                    node.is_some_and(|node| self.stayed_on.contains(&**node))
+                }
+                Observed::Applied(object) => object.kind() == Kind::PodDisruptionBudget,
+                Observed::Deleted(kind, _) => *kind == Kind::PodDisruptionBudget,
+                _ => false,
+            }
+    }
+
+    /// Decides anew where others stay than before.
+    pub(super) fn follow_who_stays(&mut self, now: Timestamp) {
+        let stays = self.who_stays();
+        self.apply(stays, now);
+    }
+
+    fn who_stays(&mut self) -> Event {
+        let nodes = self.view.tainted.iter().filter_map(|name| self.view.nodes.get(name));
+        let nodes = nodes.filter(|node| self.drains_for_ever(node)).filter_map(|node| node.metadata.name.as_deref());
+        let pods = nodes.flat_map(|node| self.view.pods_on(node)).filter(|pod| pod.deletion.is_none());
+        let pods = pods.filter_map(|pod| self.state.pod(&pod.name.namespace, &pod.name.name));
+        let must_stay = |pod: &PodRecord| {
+            let name = PodName { namespace: pod.namespace().to_owned(), name: pod.name().to_string() };
+            self.view.pods.get(&name).is_some_and(|pod| pod.do_not_disrupt == Some(Protected::Always))
+        };
+        let mut staying = StayingPods::new();
+        for pod in berth_disruption::never_evicted(&self.state, pods.map(|pod| &**pod), must_stay) {
+            let on_node = staying.entry(pod.node().unwrap_or_default().into()).or_default();
+            on_node.insert((pod.namespace().into(), (&**pod.name()).into()));
+        }
+        self.stayed_on = staying.keys().cloned().collect();
+        Event::Stays(staying)
+    }
+
+    /// Whether a node that goes away waits for its pods for as long as they stay.
+    fn drains_for_ever(&self, node: &Node) -> bool {
+        if !is_ready(node) {
+            return false;
+        }
+        let Some(claim) = self.view.claims_of_node(node).next() else { return false };
+        let status = claim.status.as_ref();
+        let is_told_to_end =
+            status.is_some_and(|status| conditions::is_true(&status.conditions, conditions::INSTANCE_TERMINATING));
+        let has_deadline = claim.spec.termination_grace_period.is_some()
+            || claim.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(labels::TERMINATION_TIMESTAMP));
+        let id = status.and_then(|status| status.provider_id.as_deref()).unwrap_or_default();
+        claim.metadata.deletion_timestamp.is_some()
+            && !has_deadline
+            && !is_told_to_end
+            && !self.interrupted.contains_key(id)
+    }
+}
