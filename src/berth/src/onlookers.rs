@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use anyhow::{Context, Result};
 use berth_cloudprovider::ProviderId;
+use berth_controllers::metrics::Metrics;
 use berth_page::{Explain, Page, PageOptions, Price, PriceChanges, Server};
 use berth_plan::{ObjectRef, Terminal};
 use berth_simulate::{FakeCloud, RecordOptions, record};
@@ -78,14 +79,14 @@ impl Opened {
         title: &str,
         with_events: bool,
         options: RecordOptions,
-        story: &Story,
+        (metrics, story): (Option<&Metrics>, &Story),
     ) -> Result<Onlookers> {
         let page = (self.recording.is_some() || self.args.page.is_some()).then(|| {
             let options = PageOptions {
                 title: title.to_owned(),
                 price: price(cloud),
                 price_changes: price_changes(cloud),
-                explain: Some(explain(client, title.trim_start_matches("Berth: "), &options)),
+                explain: Some(explain(client, metrics, title.trim_start_matches("Berth: "), &options)),
                 with_events,
                 records: self.recording.is_some(),
                 tick: berth_page::TICK,
@@ -159,9 +160,11 @@ fn unable_to_write(path: &Path) -> String {
     format!("unable to write {}", path.display())
 }
 
-/// Tells the story of an object as `berth explain --from-cluster` does, planned as the controllers plan.
-fn explain(client: &Client, context: &str, options: &RecordOptions) -> Explain {
+/// Tells the story of an object as `berth explain` does, planned as the controllers plan: from the state that they decide by; where none
+/// lead here, from the cluster.
+fn explain(client: &Client, metrics: Option<&Metrics>, context: &str, options: &RecordOptions) -> Explain {
     let (client, context, catalogue) = (client.clone(), context.to_owned(), options.catalogue.clone());
+    let metrics = metrics.cloned();
     let controllers = &options.controllers;
     let options = berth_plan::Options {
         effort: controllers.solve.effort,
@@ -172,16 +175,25 @@ fn explain(client: &Client, context: &str, options: &RecordOptions) -> Explain {
         ..berth_plan::Options::default()
     };
     Arc::new(move |of| {
-        let (client, context, catalogue) = (client.clone(), context.clone(), catalogue.clone());
-        let mut options = options.clone();
+        let (client, metrics, context) = (client.clone(), metrics.clone(), context.clone());
+        let (catalogue, mut options) = (catalogue.clone(), options.clone());
         Box::pin(async move {
             let object: ObjectRef = of.parse().map_err(|error: berth_plan::ParseObjectError| error.to_string())?;
             options.without_node = (object.kind == berth_plan::Kind::Node).then(|| object.name.clone());
-            let inputs = crate::cluster::list_all(&client, &context).await;
-            let inputs = inputs.map_err(|error| format!("{error:#}"))?;
+            let state = match &metrics {
+                Some(metrics) => metrics.state().await,
+                None => None,
+            };
+            let inputs = match state {
+                Some(_) => Vec::new(),
+                None => crate::cluster::list_all(&client, &context).await.map_err(|error| format!("{error:#}"))?,
+            };
             // A plan of a large cluster takes a while.
             let told = tokio::task::spawn_blocking(move || {
-                let plan = berth_plan::plan_offers(&inputs, catalogue, &options)?;
+                let plan = match state {
+                    Some(state) => berth_plan::plan_state(*state, &options)?,
+                    None => berth_plan::plan_offers(&inputs, catalogue, &options)?,
+                };
                 let mut text = Vec::new();
                 plan.explain(&object, &options)?.write_text(false, Terminal::default(), &mut text)?;
                 anyhow::Ok(String::from_utf8_lossy(&text).into_owned())

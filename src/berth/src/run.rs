@@ -147,18 +147,18 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             identity: identity(),
             ..LeaseOptions::default()
         });
+        let record =
+            RecordOptions { seed, controllers: options.clone(), boot_delay, stop_delay: None, adoption, catalogue };
+        let controllers = Controllers::new(client.clone(), cloud.provider(), Clock::starting_at(now), options);
+        let (controllers, metrics) = controllers.with_metrics();
         let beside = if let Cloud::Here(host) = &cloud
             && onlookers.is_any()
         {
-            let record =
-                RecordOptions { seed, controllers: options.clone(), boot_delay, stop_delay: None, adoption, catalogue };
             let title = format!("Berth: {context}");
-            Some(onlookers.begin(&client, host.cloud(), &title, true, record, &story).await?)
+            Some(onlookers.begin(&client, host.cloud(), &title, true, record, (Some(&metrics), &story)).await?)
         } else {
             None
         };
-        let controllers = Controllers::new(client, cloud.provider(), Clock::starting_at(now), options);
-        let (controllers, metrics) = controllers.with_metrics();
         let would = move |line: &str| {
             say(line);
             onlookers::say(&story, "WouldDo", line);

@@ -111,16 +111,17 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         let story = Story::default();
         let look_on = async {
             let mut beside = (None, None);
-            if args.telemetry.serves()
-                && let Some(metrics) = metrics.recv().await
-            {
-                beside.0 = args.telemetry.serve(metrics).await?;
+            // Without Berth there are none.
+            let metrics = if args.without_berth { None } else { metrics.recv().await };
+            if let Some(metrics) = &metrics {
+                beside.0 = args.telemetry.serve(metrics.clone()).await?;
             }
             if onlookers.is_any()
                 && let Some((client, cloud)) = begun.recv().await
             {
                 let title = "Berth sandbox";
-                beside.1 = Some(onlookers.begin(&client, &cloud, title, false, record_options, &story).await?);
+                let told = (metrics.as_ref(), &story);
+                beside.1 = Some(onlookers.begin(&client, &cloud, title, false, record_options, told).await?);
             }
             anyhow::Ok(beside)
         };

@@ -71,11 +71,6 @@ impl TelemetryArgs {
         self.log.start(usual);
     }
 
-    /// Whether metrics are asked for.
-    pub(crate) fn serves(&self) -> bool {
-        self.metrics_address.is_some()
-    }
-
     /// Serves the metrics of controllers, if that is asked for.
     pub(crate) async fn serve(&self, metrics: Metrics) -> Result<Option<Server>> {
         let Some(address) = self.metrics_address else { return Ok(None) };

@@ -74,6 +74,20 @@ async fn pods_of_another_process_get_nodes_and_the_lease_is_given_back() {
     assert_eq!(cluster.terminate(), 0);
 }
 
+#[tokio::test]
+async fn the_page_tells_why_from_what_the_controllers_know() {
+    let (files, types) = ("examples/reserved-first", "examples/catalogues/four-slots.yaml");
+    let mut sandbox = Process::start(&["sandbox", "-f", files, "--instance-types", types, "--page", "127.0.0.1:0"]);
+    let told = line_with(sandbox.0.stderr.take().unwrap(), "the page: ");
+    let address = told.trim_start_matches("the page: http://").trim_end_matches('/').to_owned();
+    line_with(sandbox.0.stdout.take().unwrap(), "pods pending");
+    let of = |object: &str| get(&address, &format!("/explain?of={object}"));
+    until("a node with pods", async || of("node/m5-xlarge-0001").contains("Pods that run here:  3")).await;
+    let node = of("node/m5-xlarge-0001");
+    assert!(node.contains("If it went:") && node.contains("Inputs:     the controllers' state"), "{node}");
+    assert!(of("pod/nobody").starts_with("HTTP/1.1 422"));
+}
+
 #[test]
 fn what_keeps_it_from_starting_is_one_line() {
     let missing = folder("run-bad").join("none");

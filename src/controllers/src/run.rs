@@ -11,7 +11,7 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use jiff::Timestamp;
 use kube::Client;
 use tokio::runtime::{Handle, RuntimeFlavor};
-use tokio::sync::{Mutex, MutexGuard, mpsc, oneshot};
+use tokio::sync::{Mutex, MutexGuard, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -23,7 +23,7 @@ use crate::fence::Fence;
 use crate::kind::{Kind, NamedObject};
 use crate::lanes::Lanes;
 use crate::lease::Candidate;
-use crate::metrics::{Counter, Counts, Measured, Metric, Metrics, Reporter};
+use crate::metrics::{Ask, Counter, Counts, Measured, Metrics, Reporter};
 use crate::observed::{Observed, watch_all};
 use crate::options::Options;
 use crate::write::{Op, Write};
@@ -176,9 +176,13 @@ impl Controllers {
             let input = tokio::select! {
                 biased;
                 Some(asked) = asked(&mut reporter) => {
-                    let metrics = aside(|| core.metrics(&outside.counts, self.clock.now()));
                     // Whoever asked may have gone.
-                    drop(asked.send(metrics));
+                    match asked {
+                        Ask::Metrics(answer) => {
+                            drop(answer.send(aside(|| core.metrics(&outside.counts, self.clock.now()))));
+                        }
+                        Ask::State(answer) => drop(core.state().map(|state| answer.send(state))),
+                    }
                     continue;
                 }
                 Some(input) = outside.next() => input,
@@ -244,8 +248,8 @@ fn has_threads() -> bool {
     Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread
 }
 
-/// Who asks for metrics next.
-async fn asked(reporter: &mut Option<MutexGuard<'_, Reporter>>) -> Option<oneshot::Sender<Vec<Metric>>> {
+/// What is asked for next.
+async fn asked(reporter: &mut Option<MutexGuard<'_, Reporter>>) -> Option<Ask> {
     match reporter {
         Some(reporter) => reporter.asks.recv().await,
         None => None,

@@ -13,9 +13,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::{Options, PlanError};
 
-/// The objects of a cluster, as a live state takes them.
+/// The objects of a cluster, as a live state takes them, or such a state.
 #[derive(Debug, Default)]
 pub(crate) struct Live {
+    /// One that knows all there is: the rest says nothing.
+    known: Option<Box<State>>,
     objects: BTreeMap<Kind, Vec<Object>>,
     classes: Vec<(NodeClassRef, Arc<Catalogue>)>,
     catalogue: Option<Arc<Catalogue>>,
@@ -57,6 +59,10 @@ fn state_object(object: &Manifest) -> Option<Object> {
 // === impl Live ===
 
 impl Live {
+    pub(crate) fn of(state: State) -> Self {
+        Live { known: Some(Box::new(state)), ..Live::default() }
+    }
+
     /// What comes now is the change.
     pub(crate) fn begin_change(&mut self) {
         self.is_change = true;
@@ -144,6 +150,9 @@ impl Live {
     }
 
     fn state(mut self, options: &Options, warnings: &mut Vec<String>) -> State {
+        if let Some(known) = self.known {
+            return *known;
+        }
         let mut state = State::new(options.gates.clone());
         for &kind in Kind::ALL {
             let objects = self.objects.remove(&kind).unwrap_or_default();

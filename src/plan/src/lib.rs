@@ -50,7 +50,7 @@ pub use explain::{ExplainError, Explanation, Kind, ObjectRef, ParseObjectError};
 pub use html::STYLE as PAGE_STYLE;
 pub use max_share::UnkeepableShares;
 pub use options::Options;
-pub use plan::{Plan, Timings, plan_change, plan_documents, plan_objects, plan_offers};
+pub use plan::{Plan, Timings, plan_change, plan_documents, plan_objects, plan_offers, plan_state};
 pub use summary::Summary;
 pub use terminal::{Terminal, printable};
 

@@ -12,6 +12,7 @@ use berth_provisioning::Solution;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use crate::disrupt::Live;
 use crate::gather::{Gathered, Gatherer, read_catalogue};
 use crate::max_share::{self, unknown_values};
 use crate::provenance::Provenance;
@@ -20,6 +21,7 @@ use crate::replicas::Replicas;
 use crate::terminal::{Paper, Terminal};
 use crate::{FeatureGates, Options, PlanError, Summary, hints, html, json, table};
 use berth_decisions::Allocation;
+use berth_state::State;
 
 /// How long the parts of a plan took.
 #[derive(Clone, Copy, Debug, Default)]
@@ -128,6 +130,24 @@ fn plan_with_catalogue(
     let mut plan = Plan::new(gatherer.finish()?, options, *time)?;
     plan.timings.read = read;
     Ok(plan)
+}
+
+/// Plans the cluster of a live state as its controllers do: the pods that are there, and none that workloads would make.
+///
+/// # Errors
+/// Shares of the options that cannot be kept.
+pub fn plan_state(mut state: State, options: &Options) -> Result<Plan, PlanError> {
+    let (options, now) = &options.at_a_time();
+    let start = Instant::now();
+    let converted = Converted {
+        cluster: state.cluster(*now).clone(),
+        warnings: state.warnings(*now).to_vec(),
+        ..Converted::default()
+    };
+    let time = start.elapsed();
+    let live = (options.disrupt || options.without_node.is_some()).then(|| Live::of(state));
+    let gathered = Gathered { converted, live, time, ..Gathered::default() };
+    Ok(Plan { provenance: Provenance::of_state(), ..Plan::new(gathered, options, *now)? })
 }
 
 /// Plans objects in memory, with a catalogue in the file's format or else the fake provider's; the answer is that of

@@ -29,6 +29,11 @@ impl Provenance {
         Self::named(vec!["objects".to_owned()], Vec::new(), has_catalogue.then(|| "given with them".to_owned()))
     }
 
+    /// Of what a controller knows.
+    pub(crate) fn of_state() -> Self {
+        Self::named(vec!["the controllers' state".to_owned()], Vec::new(), Some("the cloud's".to_owned()))
+    }
+
     fn named(inputs: Vec<String>, changes: Vec<String>, catalogue: Option<String>) -> Self {
         let catalogue = catalogue.unwrap_or_else(|| "the fake provider's (invented prices)".to_owned());
         Provenance { version: env!("CARGO_PKG_VERSION"), catalogue, inputs, changes }

@@ -61,7 +61,7 @@ pub fn folder(name: &str) -> PathBuf {
 /// The whole answer to a GET of a plain HTTP server.
 pub fn get(address: &str, path: &str) -> String {
     let mut socket = TcpStream::connect(address).unwrap();
-    write!(socket, "GET {path} HTTP/1.1\r\nHost: berth\r\nConnection: close\r\n\r\n").unwrap();
+    write!(socket, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
     let mut answer = String::new();
     socket.read_to_string(&mut answer).unwrap();
     answer

@@ -405,6 +405,11 @@ impl Core {
         std::mem::take(&mut self.effects)
     }
 
+    /// A copy of what decisions are made from, once everything has been seen.
+    pub(crate) fn state(&self) -> Option<Box<State>> {
+        (self.is_started && self.state.is_synced()).then(|| Box::new(self.state.snapshot()))
+    }
+
     /// Whether everything has been seen once.
     pub(crate) fn is_synced(&self) -> bool {
         self.view.is_synced()

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use berth_state::State;
 use tokio::sync::{mpsc, oneshot};
 
 pub(crate) use counts::{Counter, Counts, Measured};
@@ -50,18 +51,27 @@ pub struct Histogram {
     pub buckets: Vec<(f64, u64)>,
 }
 
-/// Where the metrics of running controllers are asked for. Clones are the same.
+/// Where running controllers are asked for their metrics, and for what they know. Clones are the same.
 #[derive(Debug, Clone)]
 pub struct Metrics {
-    asks: mpsc::Sender<oneshot::Sender<Vec<Metric>>>,
+    asks: mpsc::Sender<Ask>,
     health: Arc<Health>,
 }
 
 /// Where controllers are asked for their metrics, and say how they are.
 #[derive(Debug)]
 pub(crate) struct Reporter {
-    pub(crate) asks: mpsc::Receiver<oneshot::Sender<Vec<Metric>>>,
+    pub(crate) asks: mpsc::Receiver<Ask>,
     pub(crate) health: Arc<Health>,
+}
+
+/// What controllers are asked for.
+#[derive(Debug)]
+pub(crate) enum Ask {
+    /// Their metrics.
+    Metrics(oneshot::Sender<Vec<Metric>>),
+    /// A copy of the state that they decide by.
+    State(oneshot::Sender<Box<State>>),
 }
 
 /// How controllers are.
@@ -92,13 +102,23 @@ impl Metrics {
 
     /// The metrics as they are now; `None` where the controllers do not lead, or do not answer within five seconds.
     pub async fn read(&self) -> Option<Vec<Metric>> {
+        self.ask(Ask::Metrics).await
+    }
+
+    /// A copy of the state that the controllers decide by, which shares its objects; `None` where they do not lead, have not seen the
+    /// whole cluster yet, or do not answer within five seconds.
+    pub async fn state(&self) -> Option<Box<State>> {
+        self.ask(Ask::State).await
+    }
+
+    async fn ask<T>(&self, ask: impl FnOnce(oneshot::Sender<T>) -> Ask) -> Option<T> {
         if !self.leads() {
             return None;
         }
-        let (answer, metrics) = oneshot::channel();
+        let (sender, answer) = oneshot::channel();
         let asked = async {
-            self.asks.send(answer).await.ok()?;
-            metrics.await.ok()
+            self.asks.send(ask(sender)).await.ok()?;
+            answer.await.ok()
         };
         tokio::time::timeout(PATIENCE, asked).await.ok().flatten()
     }
