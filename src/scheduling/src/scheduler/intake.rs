@@ -1,6 +1,8 @@
 //! What a queue that is worked off knows beside tables, ledger and caches: whom it expects where, and who comes again. Only the
 //! queue and those who make pods give way change it; between two queues there is nothing in it.
 
+use berth_model::ClassId;
+
 use super::expected::Expectations;
 use super::first::First;
 use super::replace::Replacements;
@@ -35,6 +37,8 @@ pub(super) struct Intake {
     pub(super) first: First,
     /// Pods that come in place of those that gave way.
     pub(super) replacements: Replacements,
+    /// Those who had their turn and did not come to where room was made for them.
+    pub(super) unseated: Vec<(ClassId, usize)>,
     /// Whether pods may be placed where they count on the room of pods that are being deleted, as in a plan.
     pub(super) counts_on_terminating: bool,
 }

@@ -177,17 +177,20 @@ impl Ledger {
         self.regroup(node);
     }
 
-    /// Ends what [`Ledger::nominate`] began.
-    pub(super) fn withdraw(&mut self, id: ClassId, node: usize) {
+    /// Ends what [`Ledger::nominate`] began; whether it had.
+    pub(super) fn withdraw(&mut self, id: ClassId, node: usize) -> bool {
+        let mut was_held = false;
         if let Some(held) = self.nominated.get_mut(&node) {
             if let Some(at) = held.iter().position(|known| *known == id) {
                 held.remove(at);
+                was_held = true;
             }
             if held.is_empty() {
                 self.nominated.remove(&node);
             }
         }
         self.regroup(node);
+        was_held
     }
 
     /// Whether room is held for anybody.

@@ -53,11 +53,16 @@ impl Scheduler<'_> {
             // A class that failed fails again until something else changes; its later pods need not be asked.
             let mut stuck: FxHashMap<ClassId, usize> = FxHashMap::default();
             let mut unbound: Vec<ReservationId> = Vec::new();
+            let mut held_on: Vec<(ClassId, usize)> = Vec::new();
+            let mut unseated_at = None;
             let mut next = binding.into_iter().peekable();
             while let Some((place, count)) = waiting.pop_first() {
                 let QueuePosition { priority: Reverse(priority), row, class: id, .. } = place;
                 if place.kind == MemberKind::Pod && !place.has_node {
                     self.give_expected_room();
+                }
+                if unseated_at.replace(priority).is_some_and(|level| priority < level) {
+                    held_on.extend(self.hold_on());
                 }
                 if place.has_choice && level.replace(priority) != Some(priority) {
                     self.give_expected_room();
@@ -98,12 +103,15 @@ impl Scheduler<'_> {
                 }
             }
             if (failed.is_empty() && unbound.is_empty()) || !has_progressed {
+                self.intake.unseated.clear();
+                held_on.into_iter().for_each(|(id, node)| _ = self.ledger.withdraw(id, node));
                 self.expect_those_left();
                 self.expect(Expected::new());
                 self.intake.expectations.let_wait(Waiting::default());
                 self.intake.first.end();
                 return summed(failed.into_iter().map(|(place, count)| (place.class, count)).collect());
             }
+            self.hold_on();
             (waiting, binding) = (failed, unbound);
         }
     }
@@ -164,6 +172,14 @@ impl Scheduler<'_> {
         for node in nodes {
             self.ledger.regroup(node);
         }
+    }
+
+    /// Room that was made for pods is theirs on against those of lower priority, though they did not find it good at their turn: others of
+    /// their priority may have changed that by the time when they are asked again.
+    fn hold_on(&mut self) -> Vec<(ClassId, usize)> {
+        let unseated = std::mem::take(&mut self.intake.unseated);
+        unseated.iter().for_each(|(id, node)| self.ledger.nominate(*id, *node));
+        unseated
     }
 
     fn reserves_at(&self, reservation: ReservationId) -> i32 {
@@ -247,12 +263,14 @@ impl Scheduler<'_> {
     // Places all of so many pods of a class, or none.
     fn place_all(&mut self, (id, row): (ClassId, RowId), count: u32, preempts: bool) -> bool {
         let (before, n_replaced) = (self.ledger.before(), self.intake.replacements.waiting.len());
+        let n_unseated = self.intake.unseated.len();
         let nodes = self.place_each((id, row), count, preempts);
         let is_whole = nodes.len() == count as usize;
         if is_whole {
             self.ledger.go_on(&before);
         } else {
             self.intake.replacements.waiting.truncate(n_replaced);
+            self.intake.unseated.truncate(n_unseated);
             self.ledger.go_back(before, nodes);
         }
         is_whole
@@ -273,12 +291,11 @@ impl Scheduler<'_> {
         let nominated = self.tables.nominated_node(id);
         let mut has_failed = false;
         for _ in 0..count {
-            if let Some(node) = nominated {
-                self.ledger.withdraw(id, node);
-            }
+            let was_held = nominated.is_some_and(|node| self.ledger.withdraw(id, node));
             // As kube-scheduler asks: room that is there now comes before room that is still to be left.
             let there = nominated.filter(|&node| self.may_come_to(id, node));
             if has_failed && there.is_none() {
+                self.intake.unseated.extend(nominated.filter(|_| was_held).map(|node| (id, node)));
                 continue;
             }
             let node = there.or_else(|| self.choose(id));
@@ -291,6 +308,7 @@ impl Scheduler<'_> {
                 there.or_else(|| if preempts { self.preempt_on(id, None) } else { None })
             });
             let Some(node) = node else {
+                self.intake.unseated.extend(nominated.filter(|_| was_held).map(|node| (id, node)));
                 if !self.world().has_room_held(id) {
                     break;
                 }

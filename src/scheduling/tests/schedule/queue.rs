@@ -4,6 +4,7 @@ use berth_model::{Constraint, MemberKind, MemberRun, PodSpec, PodTerm, Reservati
 use berth_scheduling::{ComeFirst, Expected, Placement, Queue, Waiting};
 
 use crate::mk::{FIRST, World, mk_pod};
+use crate::shared::spread;
 
 pub(crate) fn own_term(world: &mut World, key: berth_model::Sym, app: &str) -> PodTerm {
     PodTerm {
@@ -113,6 +114,29 @@ fn room_that_is_held_for_pods_that_are_alike_is_for_those_whom_it_holds() {
         let left = world.scheduled(|scheduler, _| scheduler.run(Queue::default()));
         assert_eq!(left, [(FIRST, 1)], "two of three find room: {rows:?}");
     }
+}
+
+/// The regression: a pod that had made room, but may come only once another one has, lost its room to pods of lower priority and made
+/// others give way for it again and again.
+#[test]
+fn room_is_held_on_for_a_pod_whose_spread_has_yet_to_let_it_come() {
+    let mut world = World::new();
+    let spread = vec![spread(&mut world, "web", true, 1, true)];
+    world.mk_node("n1", "a", 1000, 8);
+    world.mk_node("n2", "b", 2000, 8);
+    world.mk_running("web", &PodSpec { priority: 5, ..mk_pod(100, 1) }, 0);
+    world.mk_running("low", &mk_pod(900, 1), 0);
+    let [n1, n2] = ["n1", "n2"].map(|name| Some(world.sym(name)));
+    let web = |nominated_node| PodSpec { spread: spread.clone(), priority: 5, nominated_node, ..mk_pod(1000, 1) };
+    world.mk_pods("web", 1, &web(n2));
+    world.mk_pods("web", 1, &web(n1));
+    world.mk_pods("low", 1, &mk_pod(1000, 1));
+    let (left, evicted, bound) = world.scheduled(|scheduler, _| {
+        let left = scheduler.run(Queue { preempts: true, ..Queue::default() });
+        let bound: Vec<usize> = scheduler.state().nodes().iter().map(|state| state.added.len()).collect();
+        (left, scheduler.evicted().len(), bound)
+    });
+    assert_eq!((left, evicted, bound), (vec![(berth_model::ClassId(2), 1)], 0, vec![1, 1]));
 }
 
 #[test]

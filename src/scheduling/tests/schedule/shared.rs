@@ -13,7 +13,13 @@ const APPS: [&str; 5] = ["a", "b", "c", "d", "e"];
 /// A node: its zone, its CPUs, whether it comes up only, and the apps of which pods run there.
 type Ground = (usize, i64, bool, Vec<usize>);
 
-fn spread(world: &mut World, app: &str, is_zonal: bool, max_skew: u32, is_required: bool) -> SpreadConstraint {
+pub(crate) fn spread(
+    world: &mut World,
+    app: &str,
+    is_zonal: bool,
+    max_skew: u32,
+    is_required: bool,
+) -> SpreadConstraint {
     let known = &world.cluster.well_known;
     SpreadConstraint {
         key: if is_zonal { known.zone } else { known.hostname },
