@@ -278,3 +278,36 @@ fn nodes_that_leave_a_capacity_block_are_not_taken_in_again() {
     assert_eq!((outcome.nodes.launched, outcome.pods.evictions), (2, 1), "{:?}", outcome.nodes);
     assert_eq!(outcome.samples.last().map(|known| (known.running, known.nodes)), Some((1, [1, 0, 0])));
 }
+
+/// The regression: of two pods that are alike one was to draw from a Reservation, and the other to come to a new node. Where the command
+/// was asked again they had changed places, and both were expected on the new node: for a third another was launched, for ever.
+#[test]
+fn one_of_two_who_are_alike_draws_where_the_other_has_a_new_node() {
+    let owner = |name: &str, replicas: u32| {
+        format!(
+            "{{apiVersion: apps/v1, kind: Deployment, metadata: {{name: {name}}}, spec: {{replicas: {replicas}, selector: {{matchLabels: \
+             {{app: {name}}}}}, template: {{metadata: {{labels: {{app: {name}, room: mine}}}}, spec: {{containers: [{{name: c, image: i, \
+             resources: {{requests: {{cpu: 1700m}}}}}}]}}}}}}}}"
+        )
+    };
+    let other =
+        |name: &str, replicas: u32, cpu: &str| owner(name, replicas).replace("1700m", cpu).replace(", room: mine", "");
+    let daemons = "- {apiVersion: apps/v1, kind: DaemonSet, metadata: {name: agent}, spec: {selector: {matchLabels: {app: agent}}, \
+                   template: {metadata: {labels: {app: agent}}, spec: {containers: [{name: c, image: i, resources: {requests: {cpu: \
+                   200m}}}]}}}}\n";
+    let room = room("5100m", "mine").replace("app: mine", "room: mine").replace("memory: 1Gi", "memory: 0");
+    let objects = [daemons.to_owned(), format!("- {room}\n"), format!("- {}\n- {}\n", owner("a", 1), owner("b", 2))];
+    let applied =
+        |at: u32, objects: &[String]| format!("- {{at: {at}s, apply: {{objects: [{}]}}}}\n", objects.join(", "));
+    let events = [
+        applied(60, &[other("small", 2, "900m")]),
+        applied(200, &[other("big", 3, "3500m"), owner("c", 2)]),
+        applied(400, &[other("more", 1, "3500m")]),
+        applied(470, &[other("most", 1, "3500m")]),
+        "- {at: 600s, scale: {name: a, replicas: 0}}\n".to_owned(),
+    ];
+    let types = &[(4, "0.2"), (8, "0.39"), (16, "0.7834")];
+    let outcome = run("alike", (types, "2m"), &objects, &events.concat());
+    assert!(outcome.nodes.launched <= 6, "{:?}", outcome.nodes);
+    assert_eq!(outcome.samples.last().map(|known| (known.running, known.pending)), Some((11, 0)));
+}

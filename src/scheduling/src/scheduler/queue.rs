@@ -104,7 +104,9 @@ impl Scheduler<'_> {
             }
             if (failed.is_empty() && unbound.is_empty()) || !has_progressed {
                 self.intake.unseated.clear();
-                held_on.into_iter().for_each(|(id, node)| _ = self.ledger.withdraw(id, node));
+                for (id, node) in held_on {
+                    self.ledger.withdraw(id, node);
+                }
                 self.expect_those_left();
                 self.expect(Expected::new());
                 self.intake.expectations.let_wait(Waiting::default());
@@ -178,7 +180,9 @@ impl Scheduler<'_> {
     /// their priority may have changed that by the time when they are asked again.
     fn hold_on(&mut self) -> Vec<(ClassId, usize)> {
         let unseated = std::mem::take(&mut self.intake.unseated);
-        unseated.iter().for_each(|(id, node)| self.ledger.nominate(*id, *node));
+        for (id, node) in &unseated {
+            self.ledger.nominate(*id, *node);
+        }
         unseated
     }
 

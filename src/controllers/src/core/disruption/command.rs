@@ -308,6 +308,8 @@ impl Core {
             // The room of Reservations moves first; then it is asked once more.
             Ok(Ok(places)) if self.move_rooms(&places, now) => self.queue.add_at(job, after(now, RETRY)),
             Ok(Ok(places)) => {
+                // Pods that are alike may have been played the other way round: one that draws from a Reservation now has no place.
+                self.places.give_up(id);
                 self.hold_places(id, places.iter().map(|(pod, node)| (pod, node.as_str())));
                 self.set_phase(id, Phase::Leaving);
                 self.queue.add(job);
