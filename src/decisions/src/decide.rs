@@ -84,19 +84,23 @@ pub(crate) fn decide_with(
             decision.launches.push(answer.launch(&assignment, claims, shares, (at, copy)));
         }
     }
-    let is_any_left = solution.unschedulable.iter().any(|left| left.count > 0);
-    let kept = if is_any_left { KeptForMoves::of(&answer, &decision) } else { KeptForMoves::default() };
+    let mut refused: Vec<ClassId> = Vec::new();
+    let n_refused = decision.refusals.len();
     let mut sold_out = SoldOut::of(&cluster);
     for (left, share) in solution.unschedulable.iter().zip(&assignment.unschedulable).filter(|(left, _)| left.count > 0)
     {
         let kind = assignment.kind(*share);
         let objects = assignment.members(*share).map(|member| answer.member(kind, &member.to_string())).collect();
         let reasons = allocation.reasons(left, &cluster, &universe).map(|(text, n)| (text.to_owned(), n));
-        let of_kept_room = kept.reason(left.class, &cluster, &universe).map(|text| (text, 0));
         let of_sold_out = sold_out.reason(left.class, &universe).map(|text| (text, 0));
-        decision.refusals.push(Refusal { objects, reasons: reasons.chain(of_kept_room).chain(of_sold_out).collect() });
+        decision.refusals.push(Refusal { objects, reasons: reasons.chain(of_sold_out).collect() });
+        refused.push(left.class);
     }
     give_later_places(&mut decision, state);
+    let kept = if refused.is_empty() { KeptForMoves::default() } else { KeptForMoves::of(&answer, &decision) };
+    for (refusal, class) in decision.refusals.iter_mut().skip(n_refused).zip(refused) {
+        refusal.reasons.extend(kept.reason(class, &cluster, &universe).map(|text| (text, 0)));
+    }
     Ok(decision)
 }
 

@@ -571,6 +571,9 @@ fn a_pod_leaves_the_place_of_an_alike_one_that_runs_yet() {
         let words = at_once.nominations.iter().filter_map(|known| known.waits_for.as_deref());
         let kept_for = "its room is kept for pod default/runs, which runs yet on a node that goes away";
         assert_eq!(words.collect::<Vec<_>>(), if waits { vec![kept_for] } else { vec![] }, "{cpu} CPUs");
+        let mut reasons = whole.refusals.iter().flat_map(|refusal| &refusal.reasons);
+        let kept_for = "room on node n is kept for pod default/runs, which runs yet on a node that goes away";
+        assert_eq!(reasons.any(|(reason, _)| reason == kept_for), waits, "{cpu} CPUs");
         let moved: Vec<&str> = whole.moves.iter().map(|moved| &*moved.object.key.name).collect();
         assert_eq!(moved, ["runs"], "{cpu} CPUs");
         // Where nothing is kept, who comes first has it.
