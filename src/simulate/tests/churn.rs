@@ -164,18 +164,23 @@ fn two_nodes_are_replaced_by_one_that_is_cheaper() {
     assert_eq!(outcome.samples.last().map(|known| (known.running, known.nodes)), Some((6, [1, 0, 0])));
 }
 
-/// The regression: a Reservation that waits for the NodePool's limit was planned before the pods of any node that could move to a slot,
-/// so none did.
+/// The regression: a Reservation that waits for the NodePool's limit was planned before the pods of any node that could move
+/// to a slot, so none did.
 #[test]
-fn nodes_move_to_slots_while_a_reservation_waits_for_the_limit() {
-    let objects = [slots(0, ""), deployment("web", 2, "cpu: '3', memory: 1Gi", "")];
-    let events = format!(
-        "- {{at: 30m, apply: {{objects: [{}]}}}}\n- {{at: 1h, reservation: {{id: cr, count: 1}}}}\n",
-        room("'3'", "other")
-    );
-    let outcome = run_of("limited", &[(4, "0.2")], ("30s", "limits: {cpu: '8'}"), &objects, &events);
-    assert_eq!((outcome.nodes.launched, outcome.pods.evictions), (3, 1), "{:?}", outcome.nodes);
-    assert_eq!(outcome.samples.last().map(|known| (known.running, known.nodes)), Some((2, [1, 0, 1])));
+fn nodes_move_to_slots_while_others_wait_for_the_limit() {
+    let requests = "cpu: '3', memory: 1Gi";
+    let objects = [slots(0, ""), deployment("web", 2, requests, ""), deployment("other", 0, requests, "")];
+    let waits = [
+        ("limited", format!("apply: {{objects: [{}]}}", room("'3'", "other")), 0),
+        ("limited-pods", "scale: {name: other, replicas: 1}".to_owned(), 1),
+    ];
+    for (folder, waits, n_waiting) in waits {
+        let events = format!("- {{at: 30m, {waits}}}\n- {{at: 1h, reservation: {{id: cr, count: 1}}}}\n");
+        let outcome = run_of(folder, &[(4, "0.2")], ("30s", "limits: {cpu: '8'}"), &objects, &events);
+        assert_eq!((outcome.nodes.launched, outcome.pods.evictions), (3, 1), "{folder}: {:?}", outcome.nodes);
+        let last = outcome.samples.last().map(|known| (known.running, known.pending, known.nodes));
+        assert_eq!(last, Some((2, n_waiting, [1, 0, 1])), "{folder}");
+    }
 }
 
 /// The regression: what a command had launched that came to nothing was given to a pod that waited for the limit, and the NodePool had
