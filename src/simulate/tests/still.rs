@@ -10,7 +10,7 @@ use berth_simulate::{Client, CloudEvent, FakeCloud, Onlooker, Simulation};
 use jiff::Timestamp;
 use proptest::prelude::*;
 
-use common::{Folder, of_one_pool};
+use common::Folder;
 
 /// The last change, the end of what is done for it, and the end of the simulation, in minutes.
 const CHANGE: u32 = 40;
@@ -43,6 +43,29 @@ struct Workload {
     zone: Option<&'static str>,
     affinity: Option<Affinity>,
     spread: Option<Spread>,
+    is_important: bool,
+    kept: Option<Kept>,
+}
+
+/// What keeps its pods on their nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kept {
+    ByMark,
+    /// By a budget that lets so many go at a time.
+    ByBudget(u8),
+}
+
+/// What there is beside workloads, and what else happens.
+#[derive(Debug, Clone)]
+struct Ground {
+    /// The NodePool's limit of CPUs.
+    limit: Option<u8>,
+    /// The nodes of the beginning expire.
+    expires: bool,
+    /// A Reservation for the pods of the first workload, and for how many of them.
+    room: Option<u8>,
+    consolidate_after: &'static str,
+    seed: u16,
 }
 
 /// Whether it keeps apart from another's pods or comes to them, by which key, and whether it must.
@@ -98,7 +121,20 @@ impl Workload {
                 least.unwrap_or_default()
             ));
         }
+        if self.is_important {
+            rules.push("priorityClassName: important".to_owned());
+        }
         let rules = rules.join("\n        ");
+        let mark =
+            if self.kept == Some(Kept::ByMark) { ", annotations: {karpenter.sh/do-not-disrupt: 'true'}" } else { "" };
+        if let Some(Kept::ByBudget(count)) = self.kept {
+            writeln!(
+                out,
+                "- {{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {{name: w{at}, namespace: default}}, spec: \
+                 {{maxUnavailable: {count}, selector: {{matchLabels: {{app: w{at}}}}}}}}}"
+            )
+            .unwrap();
+        }
         write!(
             out,
             "- apiVersion: apps/v1
@@ -108,7 +144,7 @@ impl Workload {
     replicas: {}
     selector: {{matchLabels: {{app: w{at}}}}}
     template:
-      metadata: {{labels: {{app: w{at}}}}}
+      metadata: {{labels: {{app: w{at}}}{mark}}}
       spec:
         containers: [{{name: app, image: app, resources: {{requests: {requests}}}}}]
         {rules}
@@ -134,25 +170,75 @@ fn workload() -> impl Strategy<Value = Workload> {
     );
     let zone = prop::option::weighted(0.15, prop_oneof![Just("a"), Just("b")]);
     let rules = (zone, prop::option::of(affinity), prop::option::of(spread));
-    ((0_u32..9, 0_u32..9), 0..REQUESTS.len(), rules).prop_map(|(replicas, requests, (zone, affinity, spread))| {
-        Workload { replicas, requests, zone, affinity, spread }
-    })
+    let kept = prop_oneof![Just(Kept::ByMark), (0_u8..3).prop_map(Kept::ByBudget)];
+    let rank = (prop::bool::weighted(0.25), prop::option::weighted(0.3, kept));
+    ((0_u32..9, 0_u32..9), 0..REQUESTS.len(), rules, rank).prop_map(
+        |(replicas, requests, (zone, affinity, spread), (is_important, kept))| Workload {
+            replicas,
+            requests,
+            zone,
+            affinity,
+            spread,
+            is_important,
+            kept,
+        },
+    )
 }
 
-fn scenario(workloads: &[Workload], consolidate_after: &str, seed: u16) -> String {
-    let mut objects = String::new();
+fn ground() -> impl Strategy<Value = Ground> {
+    let consolidate_after = prop_oneof![Just("0s"), Just("30s"), Just("2m")];
+    let limit = prop::option::weighted(0.3, 6_u8..24);
+    let room = prop::option::weighted(0.4, 1_u8..4);
+    (limit, any::<bool>(), room, consolidate_after, any::<u16>()).prop_map(
+        |(limit, expires, room, consolidate_after, seed)| Ground { limit, expires, room, consolidate_after, seed },
+    )
+}
+
+/// The NodePool, whose nodes expire or do not.
+fn pool(ground: &Ground, expires: &str) -> String {
+    let limits = ground.limit.map(|limit| format!("limits: {{cpu: '{limit}'}}, ")).unwrap_or_default();
+    format!(
+        "{{apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {{name: p0}}, spec: {{{limits}disruption: {{consolidateAfter: {}, \
+         budgets: [{{nodes: 100%}}]}}, template: {{spec: {{expireAfter: {expires}, nodeClassRef: {{group: berth.sh, kind: \
+         FakeNodeClass, name: default}}, requirements: [{{key: karpenter.sh/capacity-type, operator: In, values: [reserved, \
+         on-demand]}}]}}}}}}}}",
+        ground.consolidate_after
+    )
+}
+
+/// Room for so many pods of the first workload.
+fn room(count: u8, requests: &str) -> String {
+    let one = format!("{{name: c, image: i, resources: {{requests: {requests}}}}}");
+    let all: Vec<String> = (0..count).map(|at| one.replace("name: c", &format!("name: c{at}"))).collect();
+    format!(
+        "- {{apiVersion: scheduling.koordinator.sh/v1alpha1, kind: Reservation, metadata: {{name: room}}, spec: {{ttl: 0s, \
+         allocateOnce: false, owners: [{{labelSelector: {{matchLabels: {{app: w0}}}}}}], template: {{spec: {{containers: [{}]}}}}}}}}\n",
+        all.join(", ")
+    )
+}
+
+fn scenario(workloads: &[Workload], ground: &Ground) -> String {
+    let expires = if ground.expires { "50m" } else { "Never" };
+    let mut objects = format!("- {}\n", pool(ground, expires));
+    objects.push_str(
+        "- {apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: important}, value: 1000}\n",
+    );
+    if let (Some(count), Some(first)) = (ground.room, workloads.first()) {
+        objects.push_str(&room(count, REQUESTS[first.requests]));
+    }
     let mut events = String::new();
+    if ground.expires {
+        writeln!(events, "- {{at: 30m, apply: {{objects: [{}]}}}}", pool(ground, "Never")).unwrap();
+    }
     for (at, workload) in workloads.iter().enumerate() {
         workload.write(at, &mut objects);
         let minute = CHANGE - u32::try_from(at).unwrap() * 7;
         writeln!(events, "- {{at: {minute}m, scale: {{name: w{at}, replicas: {}}}}}", workload.replicas.1).unwrap();
     }
-    of_one_pool(
-        &format!("duration: {END}m\nseed: {seed}\ncloud: {{bootDelay: 30s, bootJitter: 30s}}"),
-        consolidate_after,
-        "- {key: karpenter.sh/capacity-type, operator: In, values: [reserved, on-demand]}",
-        &[objects],
-        &events,
+    format!(
+        "apiVersion: berth.sh/v1alpha1\nkind: Scenario\ninstanceTypes: catalogue.yaml\nduration: {END}m\nseed: {}\ncloud: \
+         {{bootDelay: 30s, bootJitter: 30s}}\nobjects:\n{objects}events:\n{events}",
+        ground.seed
     )
 }
 
@@ -191,12 +277,11 @@ proptest! {
     #[test]
     fn still_load_ends_in_still_nodes(
         workloads in prop::collection::vec(workload(), 2..5),
-        consolidate_after in prop_oneof![Just("0s"), Just("30s"), Just("2m")],
-        seed in any::<u16>(),
+        ground in ground(),
     ) {
         let folder = Folder::new("still");
         folder.write("catalogue.yaml", CATALOGUE);
-        let text = scenario(&workloads, consolidate_after, seed);
+        let text = scenario(&workloads, &ground);
         let mut late = Late(None, Vec::new());
         let outcome = Simulation::read(&folder.write("scenario.yaml", &text)).unwrap().run_watched(&mut late);
         let outcome = outcome.unwrap();

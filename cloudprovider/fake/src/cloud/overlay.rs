@@ -1,6 +1,7 @@
 //! What is paid, and what machines have, where that is not what the cloud's catalogues say: discounts, licences and devices, as
 //! NodeOverlays state them.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use std::sync::Arc;
 use berth_catalogue::{Catalogue, InstanceTypeEntry};
 
 use super::node_class::NodeClass;
-use super::world::World;
+use super::world::{World, key_of};
 
 /// Makes of a catalogue one with the prices that are paid and all that machines have, for the nodes of one node class, or of any.
 type Overlay = dyn Fn(Option<&str>, &Catalogue) -> Catalogue + Send + Sync;
@@ -53,15 +54,45 @@ impl World {
     /// Takes in that prices may have changed.
     pub(super) fn prices_changed(&mut self) {
         self.n_price_changes += 1;
+        self.overlay_anew();
+    }
+
+    /// Takes in that something else is offered.
+    pub(super) fn overlay_anew(&mut self) {
         let Some(Overlaid { overlay, .. }) = self.overlaid.take() else { return };
         let classes = self.node_classes.iter();
         let of_class = |(name, class): (&String, &NodeClass)| {
-            let own = class.catalogue.as_deref().unwrap_or(&self.catalogue);
-            (name.clone(), (overlay.0)(Some(name), own))
+            let own = self.catalogue_with_reservations(class);
+            (name.clone(), (overlay.0)(Some(name), &own))
         };
         let of_classes = classes.map(of_class).collect();
         let common = (overlay.0)(None, &self.catalogue);
         self.overlaid = Some(Overlaid { overlay, of_classes, common });
+    }
+
+    /// What a node class offers, with an offering for each type and zone of each reservation, whatever its count: an overlay may be about
+    /// these alone.
+    fn catalogue_with_reservations<'a>(&'a self, class: &'a NodeClass) -> Cow<'a, Catalogue> {
+        let mut types: Vec<InstanceTypeEntry> = self.types_of(class).iter().map(|entry| (**entry).clone()).collect();
+        for (id, reserved) in &self.reservations {
+            let definition = &reserved.definition;
+            let zones: Vec<Option<&str>> = match definition.zones.as_slice() {
+                [] => vec![None],
+                zones => zones.iter().map(|zone| Some(zone.as_str())).collect(),
+            };
+            for entry in types.iter_mut().filter(|entry| definition.instance_types.contains(&entry.name)) {
+                for zone in &zones {
+                    let mut offering = self.reserved_offering(id, entry, *zone);
+                    offering.reservation_capacity = Some(definition.total);
+                    if entry.offerings.iter().all(|known| key_of(&entry.name, known) != key_of(&entry.name, &offering))
+                    {
+                        entry.offerings.push(offering);
+                    }
+                }
+            }
+        }
+        let own = class.catalogue.as_deref().unwrap_or(&self.catalogue);
+        Catalogue::new(types).map_or(Cow::Borrowed(own), Cow::Owned)
     }
 
     /// A type as nodes of a node class are: at the prices that are paid, with all that they have.

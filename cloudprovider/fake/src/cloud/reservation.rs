@@ -87,11 +87,16 @@ impl World {
         for time in times.into_iter().flatten().filter(|&time| time > now) {
             self.at(time, Timer::Reservation(id.to_owned()));
         }
-        match self.reservations.get_mut(id) {
-            Some(reserved) => reserved.definition = definition,
+        let offers = (definition.instance_types.clone(), definition.zones.clone());
+        let before = match self.reservations.get_mut(id) {
+            Some(reserved) => Some(std::mem::replace(&mut reserved.definition, definition)),
             None => {
                 self.reservations.insert(id.to_owned(), Reserved { definition, offerings: BTreeMap::new() });
+                None
             }
+        };
+        if before.map(|before| (before.instance_types, before.zones)) != Some(offers) {
+            self.overlay_anew();
         }
         self.settle_reservation(id, now);
     }
@@ -102,6 +107,7 @@ impl World {
         reserved.definition.end = Some(now);
         self.settle_reservation(id, now);
         self.reservations.remove(id);
+        self.overlay_anew();
         true
     }
 

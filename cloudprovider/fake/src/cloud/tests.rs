@@ -74,6 +74,31 @@ async fn instances_that_are_as_they_were_are_listed_without_a_copy() {
     assert_eq!([0, 1].map(|at| Arc::ptr_eq(&first[at], &then[at])), [false, true]);
 }
 
+/// The regression: an overlay knew no offering of a reservation that is no part of the catalogue, so machines there lacked what it adds.
+#[tokio::test(start_paused = true)]
+async fn an_overlay_of_reserved_offerings_adds_to_machines_of_their_types() {
+    use berth_catalogue::Catalogue;
+    use berth_cloudprovider::CloudProvider;
+
+    use super::{CatalogueOverlay, FakeReservation, NodeClass};
+
+    let cloud = cloud(CloudConfig { boot_delay: SECOND, ..CloudConfig::default() });
+    cloud.set_node_class("default", NodeClass::default());
+    cloud.set_overlay(Some(CatalogueOverlay::new(|_, catalogue: &Catalogue| {
+        let mut types = catalogue.clone().into_types();
+        let is_reserved = |own: &berth_catalogue::OfferingEntry| own.capacity_type() == Some(CapacityType::Reserved);
+        for entry in types.iter_mut().filter(|entry| entry.offerings.iter().any(is_reserved)) {
+            entry.resources.insert("example.com/dev".to_owned(), "2".parse().unwrap());
+        }
+        Catalogue::new(types).unwrap()
+    })));
+    let definition =
+        FakeReservation { total: 1, instance_types: vec!["m5.large".to_owned()], ..FakeReservation::default() };
+    cloud.set_reservation("cr-new", definition);
+    let instance = cloud.create(&request(0, on_demand())).await.unwrap().instance;
+    assert!(instance.allocatable.contains_key("example.com/dev"), "{:?}", instance.allocatable);
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_overlay_changes_what_is_paid_and_nothing_that_is_offered() {
     use berth_catalogue::{Catalogue, Money};
