@@ -88,14 +88,10 @@ impl World {
             self.at(time, Timer::Reservation(id.to_owned()));
         }
         let offers = (definition.instance_types.clone(), definition.zones.clone());
-        let before = match self.reservations.get_mut(id) {
-            Some(reserved) => Some(std::mem::replace(&mut reserved.definition, definition)),
-            None => {
-                self.reservations.insert(id.to_owned(), Reserved { definition, offerings: BTreeMap::new() });
-                None
-            }
-        };
-        if before.map(|before| (before.instance_types, before.zones)) != Some(offers) {
+        let unknown = || Reserved { definition: FakeReservation::default(), offerings: BTreeMap::new() };
+        let reserved = self.reservations.entry(id.to_owned()).or_insert_with(unknown);
+        let before = std::mem::replace(&mut reserved.definition, definition);
+        if (before.instance_types, before.zones) != offers {
             self.overlay_anew();
         }
         self.settle_reservation(id, now);
