@@ -7,8 +7,8 @@ mod common;
 mod deployment;
 
 use berth_simulate::{Outcome, Simulation};
-use common::{Folder, of_one_pool};
-use deployment::deployment;
+use common::Folder;
+use deployment::{deployment, of_one_pool};
 
 /// Types of 2, 4 and 8 CPUs at these prices.
 const THREE: &[(u32, &str)] = &[(2, "0.1"), (4, "0.2"), (8, "0.28")];

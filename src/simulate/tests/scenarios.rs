@@ -10,8 +10,8 @@ use std::path::Path;
 
 use berth_simulate::{Outcome, Provenance, Report, Simulation, Variation, run_all, variants};
 
-use common::{Folder, of_one_pool};
-use deployment::deployment;
+use common::Folder;
+use deployment::{deployment, of_one_pool};
 
 /// Two types in one zone, and two slots of the larger one.
 const CATALOGUE: &str = "

@@ -7,8 +7,8 @@ mod common;
 mod deployment;
 
 use berth_simulate::{Outcome, Simulation};
-use common::{Folder, of_one_pool};
-use deployment::deployment;
+use common::Folder;
+use deployment::{deployment, of_one_pool};
 
 /// One type in three zones, of which c is the cheapest.
 fn catalogue() -> String {

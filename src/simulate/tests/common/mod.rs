@@ -24,34 +24,3 @@ impl Drop for Folder {
         drop(std::fs::remove_dir_all(&self.0));
     }
 }
-
-/// A scenario with these settings, one NodePool whose nodes are consolidated after so long, Deployments and events.
-pub(crate) fn of_one_pool(
-    settings: &str,
-    consolidate_after: &str,
-    requirements: &str,
-    deployments: &[String],
-    events: &str,
-) -> String {
-    format!(
-        "apiVersion: berth.sh/v1alpha1
-kind: Scenario
-instanceTypes: catalogue.yaml
-{settings}
-objects:
-- apiVersion: karpenter.sh/v1
-  kind: NodePool
-  metadata: {{name: p0}}
-  spec:
-    disruption: {{consolidateAfter: {consolidate_after}, budgets: [{{nodes: 100%}}]}}
-    template:
-      spec:
-        nodeClassRef: {{group: berth.sh, kind: FakeNodeClass, name: default}}
-        requirements:
-        {requirements}
-{}events:
-{events}
-",
-        deployments.concat()
-    )
-}
