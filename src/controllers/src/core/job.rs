@@ -54,6 +54,8 @@ pub(crate) enum Job {
     Evict(PodName),
     /// Say of an object whether its `karpenter.sh/do-not-disrupt` means something.
     DoNotDisrupt(NamedObject),
+    /// See who stays on nodes that go, and who may leave now.
+    Stays,
     /// Compare the cloud's instances with the NodeClaims.
     Garbage,
     /// Ask which instances the cloud will take back.

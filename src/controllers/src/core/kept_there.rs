@@ -2,16 +2,22 @@
 //! all of its pods healthy. Nobody knows whether they will ever leave, so nothing is planned for them, as in Karpenter: a node that was
 //! launched for them would stand empty. They count where they run. Once something frees them they are planned for.
 
+use std::time::Duration;
+
 use berth_api::labels;
 use berth_state::{Event, PodRecord, StayingPods};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 
-use super::Core;
+use super::{Core, Job};
 use crate::claim::{conditions, is_ready};
+use crate::clock::after;
 use crate::kind::Kind;
 use crate::observed::{Object, Observed};
 use crate::view::{PodName, Protected};
+
+/// How long is waited for more before it is seen who may leave.
+const GATHER: Duration = Duration::from_secs(1);
 
 impl Core {
     /// What is decided next is decided with those who stay now.
@@ -23,9 +29,9 @@ impl Core {
         }
     }
 
-    /// Whether what was seen may free somebody who stays.
-    pub(super) fn may_free_who_stays(&self, observed: &Observed) -> bool {
-        !self.stayed_on.is_empty()
+    /// What was seen may free somebody who stays: it is looked at shortly, as budgets are counted again with each of their pods.
+    pub(super) fn look_who_stays(&mut self, observed: &Observed, now: Timestamp) {
+        let may_free = !self.stayed_on.is_empty()
             && match observed {
                 Observed::Applied(Object::Pod(pod)) => {
                     let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_ref());
@@ -34,11 +40,14 @@ impl Core {
                 Observed::Applied(object) => object.kind() == Kind::PodDisruptionBudget,
                 Observed::Deleted(kind, _) => *kind == Kind::PodDisruptionBudget,
                 _ => false,
-            }
+            };
+        if may_free {
+            self.queue.add_at(Job::Stays, after(now, GATHER));
+        }
     }
 
     /// Decides anew where others stay than before.
-    pub(super) fn follow_who_stays(&mut self, now: Timestamp) {
+    pub(super) fn step_stays(&mut self, now: Timestamp) {
         let stays = self.who_stays();
         self.apply(stays, now);
     }

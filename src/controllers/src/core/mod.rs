@@ -368,12 +368,9 @@ impl Core {
                 self.note_rejection(&observed, now);
                 self.tell_state(&observed, now);
                 self.tell_unreadable(&observed, now);
-                let may_free = self.may_free_who_stays(&observed);
+                self.look_who_stays(&observed, now);
                 let concerned = self.view.observe(observed);
                 self.touch(concerned, now);
-                if may_free {
-                    self.follow_who_stays(now);
-                }
             }
             Input::Written(job, write, outcome) => self.written(job, &write, outcome, now),
             Input::Answered(job, answer) => self.answered(job, *answer, now),
@@ -454,6 +451,7 @@ impl Core {
             Job::Node(name) => self.step_node(&name),
             Job::Evict(pod) => self.evict(pod, now),
             Job::DoNotDisrupt(object) => self.step_do_not_disrupt(object, now),
+            Job::Stays => self.step_stays(now),
             Job::Garbage => self.ask(Job::Garbage, Question::All),
             Job::Interrupted => self.look_for_interruptions(),
             Job::Relabel(name) => self.relabel(&name, now),

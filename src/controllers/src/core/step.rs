@@ -60,6 +60,7 @@ const fn of_job(job: &Job) -> &'static str {
         Job::Command(_) => "Command",
         Job::Evict(_) => "Evict",
         Job::DoNotDisrupt(_) => "DoNotDisrupt",
+        Job::Stays => "Stays",
         Job::Garbage => "Garbage",
         Job::Interrupted => "Interrupted",
         Job::Relabel(_) => "Relabel",
