@@ -21,7 +21,7 @@ use crate::reservation::ReservationRecord;
 pub type StayingPods = BTreeMap<Box<str>, BTreeSet<(Box<str>, Box<str>)>>;
 
 /// The same with the names of a cluster.
-pub(crate) type Staying = FxHashMap<Sym, FxHashSet<(Sym, Arc<str>)>>;
+pub(crate) type Staying = FxHashMap<Sym, BTreeSet<(Sym, Arc<str>)>>;
 
 /// The same by the names' symbols.
 pub(crate) fn staying(pods: &StayingPods, symbols: &mut Symbols) -> Staying {
