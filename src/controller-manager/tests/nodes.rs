@@ -95,10 +95,24 @@ async fn a_node_that_comes_back_within_the_quarantine_keeps_its_pods() {
 
 #[tokio::test(start_paused = true)]
 async fn pods_of_a_silent_node_are_evicted_when_their_tolerations_end() {
+    evicts_pods_of_a_silent_node(false).await;
+}
+
+/// The regression: where a machine died while its node was being drained, what its pods waited for never came, and they stayed for good.
+#[tokio::test(start_paused = true)]
+async fn pods_of_a_silent_node_that_is_being_deleted_are_evicted_as_others_are() {
+    evicts_pods_of_a_silent_node(true).await;
+}
+
+async fn evicts_pods_of_a_silent_node(is_being_deleted: bool) {
     let world = World::new();
     world.node("n1", &json!({})).await;
     ready(&world, "n1", "True").await;
     world.create("pods/default", &on("p", "n1")).await;
+    if is_being_deleted {
+        world.patch("nodes/n1", &json!({"metadata": {"finalizers": ["karpenter.sh/termination"]}})).await;
+        world.delete("nodes/n1").await;
+    }
     beat(&world, "n1", 120).await;
     assert!(taints(&world, "n1").await.is_empty());
     tokio::time::sleep(Duration::from_secs(35)).await;

@@ -96,16 +96,15 @@ impl Limit<'_> {
     }
 }
 
-/// Those of these pods that nothing lets leave a node that drains, by what there is now: they must not be disrupted, or their budgets let
-/// them go neither now nor once all others are healthy.
+/// Those of these pods that nothing lets leave a node that drains, by what there is now: they must not be disrupted, as is said with each,
+/// or their budgets let them go neither now nor once all others are healthy.
 pub fn never_evicted<'p>(
     state: &State,
-    pods: impl IntoIterator<Item = &'p PodRecord>,
-    must_stay: impl Fn(&PodRecord) -> bool,
-) -> Vec<&'p PodRecord> {
+    pods: impl IntoIterator<Item = (&'p PodRecord, bool)>,
+) -> impl Iterator<Item = &'p PodRecord> {
     let limits = LazyCell::new(|| Limits::of(state.all::<PodDisruptionBudget>().map(|budget| &**budget), &[]));
-    let pods = pods.into_iter().filter(|pod| pods::is_evicted(pod));
-    pods.filter(|pod| must_stay(pod) || limits.keep_for_good(pod)).collect()
+    let pods = pods.into_iter().filter(|(pod, _)| pods::is_evicted(pod));
+    pods.filter(move |(pod, must_stay)| *must_stay || limits.keep_for_good(pod)).map(|(pod, _)| pod)
 }
 
 /// Whether a budget wants all of its pods to be healthy, as far as its controller has counted.

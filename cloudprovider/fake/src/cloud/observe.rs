@@ -143,26 +143,37 @@ impl World {
         // A reservation may name a zone that nobody offers beside others.
         let (_, known_zones) = self.offered();
         for reservation in &reservations {
-            let free = free_of(reservation);
-            let zones: Vec<Option<&str>> = if reservation.zones.is_empty() {
-                vec![None]
-            } else {
-                let known = reservation.zones.iter().filter(|zone| known_zones.contains(*zone));
-                known.map(|zone| Some(zone.as_str())).filter(|zone| class.has_zone(*zone)).collect()
-            };
-            for entry in types.iter_mut().filter(|entry| reservation.instance_types.contains(&entry.name)) {
-                for &zone in &zones {
-                    let mut offering = self.reserved_offering(&reservation.id, entry, zone);
-                    offering.availability = Availability::Unlimited;
-                    offering.reservation_capacity = Some(free);
-                    entry.offerings.push(offering);
-                }
-            }
+            let places = (&*reservation.instance_types, &*reservation.zones);
+            self.offer_reserved(&mut types, (class, &known_zones), (&reservation.id, free_of(reservation)), places);
         }
         types.retain(|entry| !entry.offerings.is_empty());
         let catalogue = Catalogue::new(types)
             .map_err(|error| CloudError::Unavailable { message: format!("the catalogue cannot be read: {error}") })?;
         Ok(InstanceTypes { catalogue: Arc::new(catalogue), reservations })
+    }
+
+    /// Adds an offering of a reservation with so many free slots to each of these types that it is of, in each of its zones.
+    pub(super) fn offer_reserved(
+        &self,
+        types: &mut [InstanceTypeEntry],
+        (class, known_zones): (&NodeClass, &BTreeSet<String>),
+        (id, free): (&str, u32),
+        (instance_types, zones): (&[String], &[String]),
+    ) {
+        let zones: Vec<Option<&str>> = if zones.is_empty() {
+            vec![None]
+        } else {
+            let known = zones.iter().filter(|zone| known_zones.contains(*zone));
+            known.map(|zone| Some(zone.as_str())).filter(|zone| class.has_zone(*zone)).collect()
+        };
+        for entry in types.iter_mut().filter(|entry| instance_types.contains(&entry.name)) {
+            for &zone in &zones {
+                let mut offering = self.reserved_offering(id, entry, zone);
+                offering.availability = Availability::Unlimited;
+                offering.reservation_capacity = Some(free);
+                entry.offerings.push(offering);
+            }
+        }
     }
 
     /// Whether a claim's instance is still what its node class asks for.

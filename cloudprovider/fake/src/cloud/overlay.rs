@@ -9,7 +9,8 @@ use std::sync::Arc;
 use berth_catalogue::{Catalogue, InstanceTypeEntry};
 
 use super::node_class::NodeClass;
-use super::world::{World, key_of};
+use super::reservation::Reserved;
+use super::world::{World, is_reserved};
 
 /// Makes of a catalogue one with the prices that are paid and all that machines have, for the nodes of one node class, or of any.
 type Overlay = dyn Fn(Option<&str>, &Catalogue) -> Catalogue + Send + Sync;
@@ -70,27 +71,18 @@ impl World {
         self.overlaid = Some(Overlaid { overlay, of_classes, common });
     }
 
-    /// What a node class offers, with an offering for each type and zone of each reservation, whatever its count: an overlay may be about
-    /// these alone.
+    /// What a node class offers, with all reservations, whatever is free of them: an overlay may be about one alone.
     fn catalogue_with_reservations<'a>(&'a self, class: &'a NodeClass) -> Cow<'a, Catalogue> {
         let mut types: Vec<InstanceTypeEntry> = self.types_of(class).iter().map(|entry| (**entry).clone()).collect();
-        for (id, reserved) in &self.reservations {
-            let definition = &reserved.definition;
-            let zones: Vec<Option<&str>> = match definition.zones.as_slice() {
-                [] => vec![None],
-                zones => zones.iter().map(|zone| Some(zone.as_str())).collect(),
-            };
-            for entry in types.iter_mut().filter(|entry| definition.instance_types.contains(&entry.name)) {
-                for zone in &zones {
-                    let mut offering = self.reserved_offering(id, entry, *zone);
-                    offering.reservation_capacity = Some(definition.total);
-                    if entry.offerings.iter().all(|known| key_of(&entry.name, known) != key_of(&entry.name, &offering))
-                    {
-                        entry.offerings.push(offering);
-                    }
-                }
-            }
+        for entry in &mut types {
+            entry.offerings.retain(|offering| !is_reserved(offering));
         }
+        let (_, known_zones) = self.offered();
+        for (id, Reserved { definition, .. }) in &self.reservations {
+            let places = (&*definition.instance_types, &*definition.zones);
+            self.offer_reserved(&mut types, (class, &known_zones), (id, definition.total), places);
+        }
+        types.retain(|entry| !entry.offerings.is_empty());
         let own = class.catalogue.as_deref().unwrap_or(&self.catalogue);
         Catalogue::new(types).map_or(Cow::Borrowed(own), Cow::Owned)
     }

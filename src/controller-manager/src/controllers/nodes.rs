@@ -142,10 +142,7 @@ fn not_ready_pods(core: &Core, node: &str, now: &Time) -> Vec<Write> {
 /// Brings the taints that a node's conditions ask for, and takes those that nothing asks for any more.
 pub(crate) fn sync_taints(core: &mut Core, name: &Arc<str>) -> Effect {
     let key = NamespacedName::new("", name);
-    let Some(node) = core.caches.nodes.get(&key).filter(|node| node.metadata.deletion_timestamp.is_none()) else {
-        return Effect::Done;
-    };
-    let node = node.clone();
+    let Some(node) = core.caches.nodes.get(&key).cloned() else { return Effect::Done };
     let now = core.now_time();
     let mut writes = Vec::new();
     let wanted = wanted_taints(&node, &now);

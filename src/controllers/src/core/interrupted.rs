@@ -86,6 +86,9 @@ impl Core {
         if is_news {
             self.tell_offers(now);
         }
+        if self.interrupted != before {
+            self.look_who_stays_soon(now);
+        }
     }
 
     /// The pods of an instance that is taken back come where a decision has found a place for them. That is held for them until

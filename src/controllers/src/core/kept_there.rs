@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use berth_api::labels;
-use berth_state::{Event, PodRecord, StayingPods};
+use berth_state::{Event, StayingPods};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 
@@ -14,7 +14,7 @@ use crate::claim::{conditions, is_ready};
 use crate::clock::after;
 use crate::kind::Kind;
 use crate::observed::{Object, Observed};
-use crate::view::{PodName, Protected};
+use crate::view::Protected;
 
 /// How long is waited for more before it is seen who may leave.
 const GATHER: Duration = Duration::from_secs(1);
@@ -29,19 +29,31 @@ impl Core {
         }
     }
 
-    /// What was seen may free somebody who stays: it is looked at shortly, as budgets are counted again with each of their pods.
+    /// What was seen may free somebody who stays.
     pub(super) fn look_who_stays(&mut self, observed: &Observed, now: Timestamp) {
-        let may_free = !self.stayed_on.is_empty()
-            && match observed {
-                Observed::Applied(Object::Pod(pod)) => {
-                    let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_ref());
-                    node.is_some_and(|node| self.stayed_on.contains(&**node))
-                }
-                Observed::Applied(object) => object.kind() == Kind::PodDisruptionBudget,
-                Observed::Deleted(kind, _) => *kind == Kind::PodDisruptionBudget,
-                _ => false,
-            };
+        let is_stayed_on = |node: Option<&String>| node.is_some_and(|node| self.stayed_on.contains(&**node));
+        let may_free = match observed {
+            Observed::Applied(Object::Pod(pod)) => {
+                is_stayed_on(pod.spec.as_ref().and_then(|spec| spec.node_name.as_ref()))
+            }
+            Observed::Applied(Object::Node(node)) => is_stayed_on(node.metadata.name.as_ref()),
+            Observed::Applied(Object::NodeClaim(claim)) => {
+                is_stayed_on(claim.status.as_ref().and_then(|status| status.node_name.as_ref()))
+            }
+            Observed::Applied(object) => object.kind() == Kind::PodDisruptionBudget,
+            Observed::Deleted(kind, _) | Observed::Listed { kind, .. } => {
+                matches!(kind, Kind::PodDisruptionBudget | Kind::Pod)
+            }
+            _ => false,
+        };
         if may_free {
+            self.look_who_stays_soon(now);
+        }
+    }
+
+    /// Somebody may leave by now. That is looked at once a while: budgets are counted again with each of their pods.
+    pub(super) fn look_who_stays_soon(&mut self, now: Timestamp) {
+        if !self.stayed_on.is_empty() {
             self.queue.add_at(Job::Stays, after(now, GATHER));
         }
     }
@@ -56,13 +68,12 @@ impl Core {
         let nodes = self.view.tainted.iter().filter_map(|name| self.view.nodes.get(name));
         let nodes = nodes.filter(|node| self.drains_for_ever(node)).filter_map(|node| node.metadata.name.as_deref());
         let pods = nodes.flat_map(|node| self.view.pods_on(node)).filter(|pod| pod.deletion.is_none());
-        let pods = pods.filter_map(|pod| self.state.pod(&pod.name.namespace, &pod.name.name));
-        let must_stay = |pod: &PodRecord| {
-            let name = PodName { namespace: pod.namespace().to_owned(), name: pod.name().to_string() };
-            self.view.pods.get(&name).is_some_and(|pod| pod.do_not_disrupt == Some(Protected::Always))
-        };
+        let pods = pods.filter_map(|pod| {
+            let record = self.state.pod(&pod.name.namespace, &pod.name.name)?;
+            Some((&**record, pod.do_not_disrupt == Some(Protected::Always)))
+        });
         let mut staying = StayingPods::new();
-        for pod in berth_disruption::never_evicted(&self.state, pods.map(|pod| &**pod), must_stay) {
+        for pod in berth_disruption::never_evicted(&self.state, pods) {
             let on_node = staying.entry(pod.node().unwrap_or_default().into()).or_default();
             on_node.insert((pod.namespace().into(), (&**pod.name()).into()));
         }

@@ -25,7 +25,7 @@ pub(super) fn explain(mut plan: Plan, object: &ObjectRef) -> Result<Explanation,
     let launched = at.checked_sub(outcome.n_existing).and_then(|launched| outcome.claims.get(launched)).copied();
     story.outcome = match launched {
         Some(claim) => format!("is to be launched: {}", offering_in_words(&plan, claim)),
-        None if node.is_leaving => "is going away, but for pods that nothing lets leave it".to_owned(),
+        None if node.is_leaving => "is going away, once pods leave it that nothing lets leave now".to_owned(),
         None if node.is_coming_up => "is coming up: nothing can be bound to it yet".to_owned(),
         None if at >= plan.n_there => "is to be launched for its static NodePool".to_owned(),
         None => "exists".to_owned(),

@@ -53,16 +53,15 @@ impl Scheduler<'_> {
             // A class that failed fails again until something else changes; its later pods need not be asked.
             let mut stuck: FxHashMap<ClassId, usize> = FxHashMap::default();
             let mut unbound: Vec<ReservationId> = Vec::new();
-            let mut held_on: Vec<(ClassId, usize)> = Vec::new();
-            let mut unseated_at = None;
+            let mut last = None;
             let mut next = binding.into_iter().peekable();
             while let Some((place, count)) = waiting.pop_first() {
                 let QueuePosition { priority: Reverse(priority), row, class: id, .. } = place;
                 if place.kind == MemberKind::Pod && !place.has_node {
                     self.give_expected_room();
                 }
-                if unseated_at.replace(priority).is_some_and(|level| priority < level) {
-                    held_on.extend(self.hold_on());
+                if last.replace(priority).is_some_and(|last| priority < last) {
+                    self.hold_on();
                 }
                 if place.has_choice && level.replace(priority) != Some(priority) {
                     self.give_expected_room();
@@ -104,9 +103,7 @@ impl Scheduler<'_> {
             }
             if (failed.is_empty() && unbound.is_empty()) || !has_progressed {
                 self.intake.unseated.clear();
-                for (id, node) in held_on {
-                    self.ledger.withdraw(id, node);
-                }
+                self.give_up_rooms(&failed);
                 self.expect_those_left();
                 self.expect(Expected::new());
                 self.intake.expectations.let_wait(Waiting::default());
@@ -178,12 +175,19 @@ impl Scheduler<'_> {
 
     /// Room that was made for pods is theirs on against those of lower priority, though they did not find it good at their turn: others of
     /// their priority may have changed that by the time when they are asked again.
-    fn hold_on(&mut self) -> Vec<(ClassId, usize)> {
-        let unseated = std::mem::take(&mut self.intake.unseated);
-        for (id, node) in &unseated {
-            self.ledger.nominate(*id, *node);
+    fn hold_on(&mut self) {
+        for (id, node) in std::mem::take(&mut self.intake.unseated) {
+            self.ledger.nominate(id, node);
         }
-        unseated
+    }
+
+    /// Nobody is asked again: no room is held for those who are left.
+    fn give_up_rooms(&mut self, left: &BTreeMap<QueuePosition, u32>) {
+        for (place, count) in left {
+            if let Some(node) = self.tables.nominated_node(place.class) {
+                (0..*count).for_each(|_| _ = self.ledger.withdraw(place.class, node));
+            }
+        }
     }
 
     fn reserves_at(&self, reservation: ReservationId) -> i32 {
