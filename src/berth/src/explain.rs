@@ -61,7 +61,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let plan = input.plan(
         "explain",
         usage,
-        Asked { without_node, eviction_price: args.eviction_price, ..Asked::default() },
+        Asked { without_node, eviction_price: args.eviction_price, keeps_objects: true, ..Asked::default() },
     )?;
     let story = plan.explain(&object, &input.options()?)?;
     to_stdout(|out| match args.output {

@@ -108,6 +108,7 @@ pub(crate) struct Asked<'a> {
     pub(crate) eviction_price: Money,
     /// The node of which is asked what would come of removing it.
     pub(crate) without_node: Option<&'a str>,
+    pub(crate) keeps_objects: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -197,7 +198,8 @@ impl InputArgs {
                 "nothing to {what}: give manifests with -f FILE, a folder, or - for standard input, or --from-cluster\n\n{usage}"
             );
         }
-        let Asked { bound, what_restrictions_cost, repack, diff, disrupt, eviction_price, without_node } = asked;
+        let Asked { bound, what_restrictions_cost, repack, diff, disrupt, eviction_price, without_node, keeps_objects } =
+            asked;
         let without_node = without_node.map(str::to_owned);
         let reads_twice = self.files.filename.iter().chain(diff).filter(|name| *name == "-").count() > 1;
         if reads_twice {
@@ -208,8 +210,16 @@ impl InputArgs {
         inputs.extend(self.files.inputs()?);
         let changes: Vec<Input> = diff.iter().map(|name| Input::from_arg(name)).collect();
         let options = self.options()?;
-        let options =
-            Options { bound, what_restrictions_cost, repack, disrupt, eviction_price, without_node, ..options };
+        let options = Options {
+            bound,
+            what_restrictions_cost,
+            repack,
+            disrupt,
+            eviction_price,
+            without_node,
+            keeps_objects,
+            ..options
+        };
         let progress = Progress::start("planning (--effort low is quicker)");
         let plan = berth_plan::plan_change(&inputs, &changes, self.instance_types.as_deref(), &options)?;
         drop(progress);

@@ -172,6 +172,7 @@ fn explain(client: &Client, metrics: Option<&Metrics>, context: &str, options: &
         gpu_types_for_any_pod: controllers.solve.gpu_types_for_any_pod,
         gates: controllers.convert.clone(),
         eviction_price: controllers.eviction_price,
+        keeps_objects: true,
         ..berth_plan::Options::default()
     };
     Arc::new(move |of| {

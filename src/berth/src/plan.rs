@@ -77,6 +77,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         disrupt: args.disrupt,
         eviction_price: args.eviction_price,
         without_node: None,
+        keeps_objects: false,
     };
     let plan = args.input.plan("plan", usage, asked)?;
     if args.timings && !matches!(args.output, Format::Json | Format::Yaml) {

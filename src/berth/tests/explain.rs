@@ -142,3 +142,67 @@ fn the_nearest_node_lacks_the_least_of_what_the_pod_requests() {
     let run = with_input(&["explain", "-f", "-", "pod/new"], &manifests.concat());
     assert!(run.stdout.contains("it requested 2.28 less cpu (node small is nearest)"), "{}{}", run.stdout, run.stderr);
 }
+
+/// The regression: what goes away or has ended was not there at all, though kubectl shows it, and of pods on such a node it was told where
+/// others will run that are made in their place.
+#[test]
+fn what_goes_away_or_has_ended_tells_that() {
+    let of_web = r#"ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: web, uid: "1", controller: true}]"#;
+    let pod = |name: &str, metadata: &str, spec: &str, phase: &str| {
+        format!(
+            "{{apiVersion: v1, kind: Pod, metadata: {{name: {name}, labels: {{app: web}}, {metadata}}}, spec: {{{spec}containers: [{{name: \
+             c, image: i, resources: {{requests: {{cpu: '1'}}}}}}]}}, status: {{phase: {phase}}}}}"
+        )
+    };
+    let node = |name: &str, metadata: &str| {
+        format!(
+            "{{apiVersion: v1, kind: Node, metadata: {{name: {name}{metadata}}}, status: {{allocatable: {{cpu: '4', memory: 8Gi, pods: '10'}}}}}}"
+        )
+    };
+    let (on_old, deletion) = ("nodeName: old, ", "deletionTimestamp: 2026-01-01T00:00:00Z");
+    let documents = [
+        node("old", &format!(", {deletion}, finalizers: [a.b/c]")),
+        node("new", ""),
+        pod("moves", of_web, on_old, "Running"),
+        pod("marked", &format!("{of_web}, annotations: {{karpenter.sh/do-not-disrupt: 'true'}}"), on_old, "Running"),
+        pod("stops", &format!("{of_web}, {deletion}"), on_old, "Running"),
+        pod("bare", "", on_old, "Running"),
+        pod("done", of_web, on_old, "Succeeded"),
+        "{apiVersion: scheduling.koordinator.sh/v1alpha1, kind: Reservation, metadata: {name: over}, spec: {owners: [{labelSelector: \
+         {}}], template: {spec: {containers: [{name: c, image: i}]}}}, status: {phase: Succeeded, nodeName: new}}"
+            .to_owned(),
+    ];
+    let input = documents.join("\n---\n");
+    let said = |object: &str| {
+        let run = with_input(&["explain", "-f", "-", object, "--now", "2026-01-01T00:01:00Z"], &input);
+        assert_eq!(run.code, 0, "{object}: {}", run.stderr);
+        run.stdout
+    };
+    for (object, expected) in [
+        ("pod/moves", "runs on node old, which goes away; the pod that is made in its place goes to node new\n"),
+        (
+            "pod/marked",
+            "runs on node old, which goes away, and is not told to leave: pod has \"karpenter.sh/do-not-disrupt\"",
+        ),
+        ("pod/stops", "is being deleted on node old, which goes away\n"),
+        ("pod/bare", "runs on node old, which goes away, and ends with it\n"),
+        ("pod/done", "has ended (Succeeded) on node old\n"),
+        ("reservation/over", "is Succeeded"),
+        ("node/old", "Node old is going away\n"),
+    ] {
+        assert!(said(object).contains(expected), "{object}: {}", said(object));
+    }
+    let node = said("node/old");
+    for line in [
+        "Pods that run here:      4\n",
+        "Waits for:               default/marked: pod has",
+        "Stop now:                default/stops\n",
+        "Are made anew elsewhere: default/moves goes to node new\n",
+        "End with it:             default/bare\n",
+    ] {
+        let squeezed = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(squeezed(&node).contains(&squeezed(line)), "{line:?} is not in {node}");
+    }
+    // A ReplicaSet that is not there has pods that are.
+    assert!(said("replicaset/web").starts_with("Pod default/"), "{}", said("replicaset/web"));
+}

@@ -11,7 +11,7 @@ use crate::Options;
 use crate::command::Method;
 use crate::drift::drift;
 use crate::pdb::Limits;
-use crate::pods::{self, DisruptionCost, Protection};
+use crate::pods::{self, DisruptionCost};
 use crate::prices::{Price, Prices};
 use crate::reason::{Cause, Reason, reason};
 use crate::rooms;
@@ -291,16 +291,7 @@ impl<'a> Facts<'a> {
     fn blocked_by_pods(&self, limits: &Limits<'_>) -> Vec<Reason> {
         let mut of_pods: BTreeMap<(String, Cause), usize> = BTreeMap::new();
         for pod in self.pods {
-            let annotation = match pods::protection(pod, self.now) {
-                Some(Protection::Annotation) => Some(format!("pod has {:?} annotation", labels::DO_NOT_DISRUPT)),
-                Some(Protection::Unreadable(found)) => Some(format!(
-                    "pod has {:?} annotation: expected \"true\" or a time such as 1h, found {found:?}",
-                    labels::DO_NOT_DISRUPT
-                )),
-                None => None,
-            };
-            let kept = annotation.map(|text| (text, Cause::Other)).or_else(|| limits.refusal(pod));
-            if let Some(kept) = kept {
+            if let Some(kept) = limits.why_kept(pod, self.now) {
                 *of_pods.entry(kept).or_default() += 1;
             }
         }

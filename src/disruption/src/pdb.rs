@@ -3,11 +3,13 @@
 use std::cell::LazyCell;
 use std::collections::BTreeMap;
 
+use berth_api::labels::DO_NOT_DISRUPT;
 use berth_state::{PodRecord, State, allowed_disruptions};
+use jiff::Timestamp;
 use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
-use crate::pods;
+use crate::pods::{self, Protection};
 use crate::reason::Cause;
 
 /// The PodDisruptionBudgets of a cluster.
@@ -71,6 +73,20 @@ impl<'a> Limits<'a> {
 }
 
 impl Limits<'_> {
+    /// Why a pod is not told to leave now, in Karpenter's words: it must not be disrupted, or its budgets do not let it go.
+    pub(crate) fn why_kept(&self, pod: &PodRecord, now: Timestamp) -> Option<(String, Cause)> {
+        let annotation = match pods::protection(pod, now) {
+            Some(Protection::Annotation) => format!("pod has {DO_NOT_DISRUPT:?} annotation"),
+            Some(Protection::Unreadable(found)) => {
+                format!(
+                    "pod has {DO_NOT_DISRUPT:?} annotation: expected \"true\" or a time such as 1h, found {found:?}"
+                )
+            }
+            None => return self.refusal(pod),
+        };
+        Some((annotation, Cause::Other))
+    }
+
     /// The budgets of a pod that is evicted when its node goes.
     fn of_pod(&self, pod: &PodRecord) -> Vec<&Limit<'_>> {
         let of_pod = self.by_namespace.get(pod.namespace()).filter(|_| pods::is_evicted(pod)).into_iter().flatten();
@@ -105,6 +121,16 @@ pub fn never_evicted<'p>(
     let limits = LazyCell::new(|| Limits::of(state.all::<PodDisruptionBudget>().map(|budget| &**budget), &[]));
     let pods = pods.into_iter().filter(|(pod, _)| pods::is_evicted(pod));
     pods.filter(move |(pod, must_stay)| *must_stay || limits.keep_for_good(pod)).map(|(pod, _)| pod)
+}
+
+/// Of each of these pods: why it is not told to leave now.
+pub fn why_kept<'p>(
+    state: &State,
+    pods: impl IntoIterator<Item = &'p PodRecord>,
+    now: Timestamp,
+) -> Vec<Option<String>> {
+    let limits = Limits::of(state.all::<PodDisruptionBudget>().map(|budget| &**budget), &[]);
+    pods.into_iter().map(|pod| Some(limits.why_kept(pod, now)?.0)).collect()
 }
 
 /// Whether a budget wants all of its pods to be healthy, as far as its controller has counted.

@@ -27,6 +27,14 @@ pub(crate) struct Live {
     is_change: bool,
 }
 
+/// What was asked of a cluster as it stands, and the cluster.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    pub(crate) disruption: Option<Disruption>,
+    pub(crate) removal: Option<Removal>,
+    pub(crate) state: Box<State>,
+}
+
 macro_rules! of_kinds {
     ($object:expr; $($kind:ident)*) => {
         match $object {
@@ -108,7 +116,7 @@ impl Live {
         now: Timestamp,
         ends_pods: bool,
         warnings: &mut Vec<String>,
-    ) -> Result<(Option<Disruption>, Option<Removal>), PlanError> {
+    ) -> Result<Asked, PlanError> {
         let has_workloads = self.has_workloads;
         let mut state = self.state(options, warnings);
         let disrupting = berth_disruption::Options {
@@ -130,7 +138,7 @@ impl Live {
             None => None,
         };
         if !options.disrupt {
-            return Ok((None, removal));
+            return Ok(Asked { disruption: None, removal, state });
         }
         if has_workloads && !state.pods().any(|pod| !pod.owner_references().is_empty()) {
             let text = "--disrupt looks at pods that exist: those that workloads would make are planned beside it";
@@ -146,18 +154,18 @@ impl Live {
             let asked = disruption.what_ifs;
             warnings.push(format!("--disrupt stopped after {asked} what-ifs: more may be worth moving"));
         }
-        Ok((Some(disruption), removal))
+        Ok(Asked { disruption: Some(disruption), removal, state })
     }
 
-    fn state(mut self, options: &Options, warnings: &mut Vec<String>) -> State {
+    fn state(mut self, options: &Options, warnings: &mut Vec<String>) -> Box<State> {
         if let Some(known) = self.known {
-            return *known;
+            return known;
         }
-        let mut state = State::new(options.gates.clone());
+        let mut state = Box::new(State::new(options.gates.clone()));
         for &kind in Kind::ALL {
             let objects = self.objects.remove(&kind).unwrap_or_default();
             let relisted = state.apply(Event::Relisted { kind, objects, resource_version: None });
-            if let Err(refused) = relisted {
+            if let (Err(refused), true) = (relisted, options.disrupt || options.without_node.is_some()) {
                 warnings.push(format!("disruption leaves out: {refused}"));
             }
         }

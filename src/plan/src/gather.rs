@@ -99,7 +99,7 @@ impl Gatherer {
             node_classes: NodeClasses::default(),
             faults: Vec::new(),
             n_faults: 0,
-            live: (options.disrupt || options.without_node.is_some()).then(Live::default),
+            live: options.asks_state().then(Live::default),
             replicas: BTreeMap::new(),
             replicas_before: BTreeMap::new(),
             has_static: options.gates.static_capacity,

@@ -30,6 +30,9 @@ pub struct Options {
     pub eviction_price: Money,
     /// A node of which to say what would come of removing it.
     pub without_node: Option<String>,
+    /// Whether to keep what objects say of themselves, for [`Plan::explain`](crate::Plan::explain) to tell of those that have ended or go
+    /// away.
+    pub keeps_objects: bool,
     /// Feature gates.
     pub gates: FeatureGates,
     /// Whether to read the folders in folders, too.
@@ -41,6 +44,11 @@ pub struct Options {
 }
 
 impl Options {
+    /// Whether something is asked of the cluster as it stands, beside the plan.
+    pub(crate) fn asks_state(&self) -> bool {
+        self.disrupt || self.without_node.is_some() || self.keeps_objects
+    }
+
     /// The same with a time: its own, or the clock's, in whole seconds.
     pub(crate) fn at_a_time(&self) -> (Self, Timestamp) {
         let now = self.now.unwrap_or_else(Timestamp::now);

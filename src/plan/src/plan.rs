@@ -12,7 +12,7 @@ use berth_provisioning::Solution;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::disrupt::Live;
+use crate::disrupt::{Asked, Live};
 use crate::gather::{Gathered, Gatherer, read_catalogue};
 use crate::max_share::{self, unknown_values};
 use crate::provenance::Provenance;
@@ -59,6 +59,8 @@ pub struct Plan {
     pub(crate) disruption: Option<berth_disruption::Disruption>,
     /// What would come of removing a node, where that was asked.
     pub(crate) removal: Option<berth_disruption::Removal>,
+    /// What objects say of themselves, where that is kept.
+    pub(crate) state: Option<Box<State>>,
     /// The time of the plan.
     pub(crate) now: Timestamp,
     warnings: Vec<String>,
@@ -145,7 +147,7 @@ pub fn plan_state(mut state: State, options: &Options) -> Result<Plan, PlanError
         ..Converted::default()
     };
     let time = start.elapsed();
-    let live = (options.disrupt || options.without_node.is_some()).then(|| Live::of(state));
+    let live = options.asks_state().then(|| Live::of(state));
     let gathered = Gathered { converted, live, time, ..Gathered::default() };
     Ok(Plan { provenance: Provenance::of_state(), ..Plan::new(gathered, options, *now)? })
 }
@@ -242,9 +244,10 @@ impl Plan {
             .chain(converted_warnings)
             .chain(unknown_values(&cluster, &options.max_shares));
         let (node_cost, mut warnings) = (options.node_cost, warnings.collect::<Vec<String>>());
-        let (disruption, removal) = match live {
-            Some(live) => live.ask(options, now, converted.ends_pods, &mut warnings)?,
-            None => (None, None),
+        let asked = live.map(|live| live.ask(options, now, converted.ends_pods, &mut warnings)).transpose()?;
+        let (disruption, removal, state) = match asked {
+            Some(Asked { disruption, removal, state }) => (disruption, removal, Some(state)),
+            None => (None, None, None),
         };
         Ok(Plan {
             cluster,
@@ -263,6 +266,7 @@ impl Plan {
             notes: catalogue_notes,
             disruption,
             removal,
+            state: state.filter(|_| options.keeps_objects),
             warnings,
             timings,
         })
@@ -293,6 +297,7 @@ impl Plan {
             scratch,
             disruption: None,
             removal: None,
+            state: None,
             now,
             warnings,
             timings,

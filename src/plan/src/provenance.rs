@@ -5,6 +5,8 @@ use std::path::Path;
 use berth_manifests::Input;
 use serde::Serialize;
 
+/// What a plan of what controllers know is made of.
+const STATE: &str = "the controllers' state";
 /// Inputs that a line names before the rest is counted.
 const LISTED: usize = 4;
 
@@ -31,7 +33,12 @@ impl Provenance {
 
     /// Of what a controller knows.
     pub(crate) fn of_state() -> Self {
-        Self::named(vec!["the controllers' state".to_owned()], Vec::new(), Some("the cloud's".to_owned()))
+        Self::named(vec![STATE.to_owned()], Vec::new(), Some("the cloud's".to_owned()))
+    }
+
+    /// Whether it is of what a controller knows.
+    pub(crate) fn is_of_state(&self) -> bool {
+        self.inputs.first().is_some_and(|name| name == STATE)
     }
 
     fn named(inputs: Vec<String>, changes: Vec<String>, catalogue: Option<String>) -> Self {

@@ -331,7 +331,13 @@ fn counting_all<const N: usize>(mut reasons: Vec<(String, u32)>, others: [(&str,
     if !others.is_empty() {
         reasons.retain(|(reason, _)| reason != NO_NODES);
     }
-    reasons.extend(others.into_iter().map(|(reason, n)| (reason.to_owned(), u32::try_from(n).unwrap_or(u32::MAX))));
+    for (reason, count) in others {
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        match reasons.iter_mut().find(|(known, _)| known == reason) {
+            Some((_, known)) => *known = known.saturating_add(count),
+            None => reasons.push((reason.to_owned(), count)),
+        }
+    }
     reasons
 }
 
@@ -388,6 +394,8 @@ mod tests {
         };
         let expected = "0/3 nodes are available: 2 Insufficient cpu, 1 node(s) are being removed.";
         assert_eq!(said(&[("Insufficient cpu", 2)], 1), expected);
+        // Some of those that pods are compared with say the same.
+        assert_eq!(said(&[(BEING_REMOVED, 2)], 1), "0/3 nodes are available: 3 node(s) are being removed.");
         let none = (NO_NODES, 0);
         assert_eq!(said(&[none], 3), "0/3 nodes are available: 3 node(s) are being removed.");
         assert_eq!(said(&[none], 0), "0/3 nodes are available: no nodes available to schedule pods.");

@@ -316,7 +316,8 @@ impl<'s> Search<'s> {
             reasons.extend(self.tried.get(&candidate.node).into_iter().flatten().cloned());
         }
         if reasons.is_empty() {
-            let text = format!("not considered: {} what-ifs were asked before", self.what_ifs);
+            // Without a number: what is told of a node is to be the same the next time.
+            let text = "not considered: as many what-ifs as there may be were asked before".to_owned();
             reasons.push(reason(text));
         }
         reasons

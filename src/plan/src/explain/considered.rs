@@ -111,7 +111,10 @@ fn nodes_say(scheduler: &mut Scheduler<'_>, n_existing: usize, cluster: &Cluster
                     continue;
                 }
                 Verdict::Refused(obstacle) => obstacle.in_words(cluster),
-                Verdict::ComingUp => vec!["node(s) are coming up".to_owned()],
+                Verdict::ComingUp => {
+                    let goes = cluster.nodes.get(assessment.node).is_some_and(|node| node.is_leaving);
+                    vec![(if goes { "node(s) are going away" } else { "node(s) are coming up" }).to_owned()]
+                }
             };
             for reason in words {
                 let (count, examples) = reasons.entry(reason).or_default();

@@ -2,6 +2,7 @@
 //! why the others do not, and what would have to change.
 
 mod considered;
+mod going;
 mod matched;
 mod node;
 mod object;
@@ -17,6 +18,8 @@ use crate::provenance::Provenance;
 use crate::terminal::{Paper, Terminal};
 use crate::{Options, Plan};
 
+use going::Going;
+
 pub use object::{Kind, ObjectRef, ParseObjectError};
 
 /// Why there is nothing to tell.
@@ -24,12 +27,14 @@ pub use object::{Kind, ObjectRef, ParseObjectError};
 #[non_exhaustive]
 pub enum ExplainError {
     /// The object is not in the input.
-    #[error("no {kind} {name:?} in the input{hint}")]
+    #[error("no {kind} {name:?} in the {of}{hint}")]
     NotFound {
         /// Its kind.
         kind: &'static str,
         /// Its name as it was asked for.
         name: String,
+        /// Where it was looked for: `input`, or `cluster`.
+        of: &'static str,
         /// What is there instead, if something is near.
         hint: String,
     },
@@ -178,7 +183,7 @@ impl Plan {
     ///
     /// # Errors
     /// There is no such object.
-    pub fn explain(self, object: &ObjectRef, options: &Options) -> Result<Explanation, ExplainError> {
+    pub fn explain(mut self, object: &ObjectRef, options: &Options) -> Result<Explanation, ExplainError> {
         let solving = berth_provisioning::Options {
             bound: false,
             proves: false,
@@ -186,14 +191,17 @@ impl Plan {
             ..options.solving()
         };
         let (time, provenance) = (self.now.to_string(), self.provenance.clone());
-        let story = match object.kind {
-            Kind::Pod => subject::pod(self, &solving, object),
-            Kind::Workload => {
-                let pod = workload::first_pod(&self, object)?;
-                subject::pod(self, &solving, &pod)
-            }
-            Kind::Reservation => subject::reservation(self, &solving, object),
-            Kind::Node => node::explain(self, object),
+        let state = self.state.take();
+        let mut object = object.clone();
+        if object.kind == Kind::Workload {
+            object = workload::first_pod(&self, state.as_deref(), &object)?;
+        }
+        let going = state.as_deref().and_then(|state| Going::of(&self, state, &object));
+        let story = match (going, object.kind) {
+            (Some(going), _) => Ok(going.explain(self, &solving, &object)),
+            (None, Kind::Reservation) => subject::reservation(self, &solving, &object),
+            (None, Kind::Node) => node::explain(self, &object),
+            (None, Kind::Pod | Kind::Workload) => subject::pod(self, &solving, &object),
         };
         Ok(Explanation { time, provenance, ..story? })
     }

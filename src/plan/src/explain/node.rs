@@ -25,7 +25,6 @@ pub(super) fn explain(mut plan: Plan, object: &ObjectRef) -> Result<Explanation,
     let launched = at.checked_sub(outcome.n_existing).and_then(|launched| outcome.claims.get(launched)).copied();
     story.outcome = match launched {
         Some(claim) => format!("is to be launched: {}", offering_in_words(&plan, claim)),
-        None if node.is_leaving => "is going away, once pods leave it that nothing lets leave now".to_owned(),
         None if node.is_coming_up => "is coming up: nothing can be bound to it yet".to_owned(),
         None if at >= plan.n_there => "is to be launched for its static NodePool".to_owned(),
         None => "exists".to_owned(),
@@ -47,16 +46,20 @@ pub(super) fn explain(mut plan: Plan, object: &ObjectRef) -> Result<Explanation,
     }
     for holding in NodeRoom::of_node(node).holdings() {
         let Some(known) = cluster.reservation(holding.reservation) else { continue };
+        let draws = match holding.owners() {
+            0 => "nobody draws".to_owned(),
+            1 => format!("1 pod draws {}", amounts(cluster, holding.allocated())),
+            n => format!("{n} pods draw {}", amounts(cluster, holding.allocated())),
+        };
+        let left = amounts(cluster, &holding.available());
         story.facts.push(super::Fact {
             name: "Reservation",
             text: format!(
-                "{} ({:?}): reserves {}; {} pods draw {}; left {}",
+                "{} ({:?}): reserves {}; {draws}; left {}",
                 cluster.symbols.text(known.name),
                 known.phase,
                 amounts(cluster, holding.reserved()),
-                holding.owners(),
-                amounts(cluster, holding.allocated()),
-                amounts(cluster, &holding.available()),
+                if left.is_empty() { "nothing" } else { &left },
             ),
         });
     }

@@ -173,7 +173,7 @@ fn tell(
     }
 }
 
-fn find_bound(cluster: &Cluster, object: &ObjectRef) -> Option<(usize, usize)> {
+pub(super) fn find_bound(cluster: &Cluster, object: &ObjectRef) -> Option<(usize, usize)> {
     let namespace = cluster.symbols.get(&object.namespace)?;
     cluster.nodes.iter().enumerate().find_map(|(at, node)| {
         let named = |pod: &BoundPod| pod.namespace == namespace && *pod.name == *object.name;
@@ -232,7 +232,7 @@ fn find_pending<'c>(cluster: &'c Cluster, kind: MemberKind, object: &ObjectRef) 
     rows.filter(|(_, row)| has(row)).map(|(at, row)| (row, at)).next()
 }
 
-fn where_it_is(plan: &Plan, outcome: &Outcome, at: usize, pod: &BoundPod) -> String {
+pub(super) fn where_it_is(plan: &Plan, outcome: &Outcome, at: usize, pod: &BoundPod) -> String {
     let cluster = &plan.cluster;
     let name = cluster.nodes.get(at).map_or("", |node| cluster.symbols.text(node.name));
     let draws = pod.draws_from.and_then(|id| cluster.reservation(id));
@@ -326,7 +326,8 @@ pub(super) fn missing(plan: &Plan, object: &ObjectRef) -> ExplainError {
         }
         None => near(cluster, object),
     };
-    ExplainError::NotFound { kind, name, hint }
+    let of = if plan.provenance.is_of_state() { "cluster" } else { "input" };
+    ExplainError::NotFound { kind, name, of, hint }
 }
 
 /// Whether a workload has pods that are to be placed.

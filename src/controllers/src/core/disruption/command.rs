@@ -32,6 +32,8 @@ const RETRY: Duration = Duration::from_secs(2);
 const BUDGET_RETRY: Duration = Duration::from_secs(5);
 /// How often that is asked although nothing changed: the schedules of budgets open and close.
 const ASKED_AT_LEAST_EVERY: Duration = Duration::from_secs(30);
+/// NodeClaims that an Event names.
+const NAMED: usize = 5;
 /// How long a command waits for its replacements and for its pods' places, as in Karpenter.
 const PATIENCE: Duration = Duration::from_secs(10 * 60);
 /// And where nothing comes up that it could wait for.
@@ -189,8 +191,6 @@ impl Core {
         for launch in &renewed.launches {
             match self.create_claim(launch, &mut spend, now) {
                 Ok(name) => {
-                    let message = format!("Launching NodeClaim {name}: {}", reason_of(command.method));
-                    self.tell_going(command, "DisruptionLaunching", &message, now);
                     self.hold_places(
                         id,
                         launch.pods.iter().chain(&launch.reservations).map(|own| (&own.key, name.as_str())),
@@ -202,6 +202,7 @@ impl Core {
                 Err(why) => return self.roll_back(id, &format!("no replacement can be launched: {why}"), now),
             }
         }
+        self.tell_launching(id, command, now);
         self.count_decided(command, launches.len());
         self.tell_pool(command, &text, now);
         self.set_phase(id, Phase::Waiting(now, None));
@@ -417,6 +418,23 @@ impl Core {
                 self.tell(Notice::about(Kind::NodeClaim, &claim, reason, message), now);
             }
         }
+    }
+
+    /// Tells what is launched in place of a command's nodes: once on each of them, however many there are.
+    fn tell_launching(&mut self, id: u64, command: &Command, now: Timestamp) {
+        let replacements =
+            self.disrupting.commands.get(&id).map(|command| &command.replacements[..]).unwrap_or_default();
+        if replacements.is_empty() {
+            return;
+        }
+        let rest = match replacements.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            n => format!(" and {n} more"),
+        };
+        let s = if replacements.len() == 1 { "" } else { "s" };
+        let names = replacements.get(..NAMED).unwrap_or(replacements).join(", ");
+        let message = format!("Launching NodeClaim{s} {names}{rest}: {}", reason_of(command.method));
+        self.tell_going(command, "DisruptionLaunching", &message, now);
     }
 
     /// Tells on the NodePools what a command does.
