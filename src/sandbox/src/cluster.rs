@@ -265,10 +265,9 @@ impl State {
                         let name = told.metadata.name.unwrap_or_default();
                         self.moment.add(Happened::Said { event: "Disrupting", message }, name);
                     }
-                    (Some("DisruptionLaunching"), Some(message)) => {
-                        let claim = message.strip_prefix("Launching NodeClaim ");
-                        let claim = claim.and_then(|rest| rest.split_once(':')).map(|(claim, _)| claim.to_owned());
-                        self.replacements.extend(claim);
+                    // Their nodes are told which ones they are, too, in other words.
+                    (Some("DisruptionLaunching"), Some(message)) if message.starts_with("Launching NodeClaim: ") => {
+                        self.replacements.extend(told.involved_object.name);
                     }
                     (Some("FailedCreate"), Some(message)) => {
                         let of = told.involved_object;

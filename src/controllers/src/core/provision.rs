@@ -24,7 +24,7 @@ use crate::clock::{after, back_off, elapsed};
 use crate::kind::{Kind, NamedObject};
 use crate::metrics::Counter;
 use crate::notice::Notice;
-use crate::write::{Op, Outcome, Write};
+use crate::write::{Answered, Op, Outcome, Write};
 use berth_disruption::{HASH_VERSION, template_hash};
 
 /// How often what found no place is planned again although nothing changed.
@@ -323,9 +323,13 @@ impl Core {
         let labels = body.pointer("/metadata/labels").and_then(serde_json::Value::as_object);
         let pool = labels.and_then(|labels| labels.get(labels::NODEPOOL)?.as_str()).unwrap_or_default();
         match outcome {
-            Outcome::Done(_) => {
+            Outcome::Done(answer) => {
                 self.count_created(write);
                 self.uncreatable.remove(pool);
+                let version = answer.as_ref().map(Answered::version);
+                if let Some(uid) = version.and_then(|version| version.uid) {
+                    self.tell_replacement(&write.key.name, uid, now);
+                }
             }
             Outcome::Fenced => {}
             _ => {

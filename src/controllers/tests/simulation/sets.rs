@@ -96,8 +96,10 @@ async fn sets_of_nodes_make_way_for_sets_of_others_and_nothing_else_is_launched_
             launched.extend(world.claims().await.into_iter().filter_map(|claim| claim.metadata.name));
         }
         assert!(is_calm(&world, n_pods).await, "{}; {}", state_of(&world).await, repeat(seed));
-        let launching = messages(&world, "DisruptionLaunching").await;
-        let is_replacement = |name: &&String| launching.iter().any(|text| text.contains(&format!("NodeClaim {name}:")));
+        let events = Api::<Event>::all(world.client.clone()).list(&ListParams::default()).await.unwrap();
+        let told = events.items.iter().filter(|event| event.reason.as_deref() == Some("DisruptionLaunching"));
+        let told: BTreeSet<&str> = told.filter_map(|event| event.involved_object.name.as_deref()).collect();
+        let is_replacement = |name: &&String| told.contains(name.as_str());
         let others: Vec<&String> = launched.difference(&before).filter(|name| !is_replacement(name)).collect();
         assert_eq!(others, Vec::<&String>::new(), "pods lost their places; {}", repeat(seed));
         assert!(cost(&world) < 0.7 * cost_before, "{} {cost_before}; {}", cost(&world), repeat(seed));

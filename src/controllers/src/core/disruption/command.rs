@@ -18,7 +18,7 @@ use super::{Command, Going, Phase, tell};
 use crate::claim::{conditions, cordon, on};
 use crate::clock::{after, elapsed};
 use crate::core::{Core, Job};
-use crate::kind::Kind;
+use crate::kind::{Kind, NamedObject};
 use crate::notice::Notice;
 use crate::write::Op;
 
@@ -435,6 +435,15 @@ impl Core {
         let names = replacements.get(..NAMED).unwrap_or(replacements).join(", ");
         let message = format!("Launching NodeClaim{s} {names}{rest}: {}", reason_of(command.method));
         self.tell_going(command, "DisruptionLaunching", &message, now);
+    }
+
+    /// Tells a NodeClaim that was created in place of nodes that go that it was, as Karpenter does.
+    pub(in crate::core) fn tell_replacement(&mut self, name: &str, uid: String, now: Timestamp) {
+        let command = self.disrupting.of_claim(name).and_then(|id| self.disrupting.commands.get(&id));
+        let Some(method) = command.map(|command| command.method) else { return };
+        let claim = NamedObject { kind: Kind::NodeClaim, namespace: String::new(), name: name.to_owned() };
+        let message = format!("Launching NodeClaim: {}", reason_of(method));
+        self.tell(Notice::of(claim, uid, "DisruptionLaunching", message), now);
     }
 
     /// Tells on the NodePools what a command does.
