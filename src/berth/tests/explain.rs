@@ -206,3 +206,104 @@ fn what_goes_away_or_has_ended_tells_that() {
     // A ReplicaSet that is not there has pods that are.
     assert!(said("replicaset/web").starts_with("Pod default/"), "{}", said("replicaset/web"));
 }
+
+/// The regression: a pod was to move to a node whose room others take who wait, and a node was to be launched for it, too.
+#[test]
+fn a_pod_of_a_node_that_goes_moves_or_gets_a_new_node_but_not_both() {
+    let pool = "{apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: web}, spec: {template: {spec: {nodeClassRef: {group: \
+                berth.sh, kind: FakeNodeClass, name: d}, requirements: [{key: node.kubernetes.io/instance-type, operator: In, values: \
+                [m5.large]}, {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}]}}}}";
+    let node = |name: &str| {
+        format!(
+            "{{apiVersion: v1, kind: Node, metadata: {{name: {name}, labels: {{karpenter.sh/nodepool: web, karpenter.sh/registered: \
+             'true', karpenter.sh/initialized: 'true', node.kubernetes.io/instance-type: m5.large, karpenter.sh/capacity-type: \
+             on-demand, topology.kubernetes.io/zone: port-1a}}}}, status: {{allocatable: {{cpu: 1920m, memory: 7Gi, pods: '20'}}}}}}"
+        )
+    };
+    let pod = |name: &str, spec: &str| {
+        format!(
+            "{{apiVersion: v1, kind: Pod, metadata: {{name: {name}, ownerReferences: [{{apiVersion: apps/v1, kind: ReplicaSet, name: web, \
+             uid: '1', controller: true}}]}}, spec: {{{spec}, containers: [{{name: c, image: i, resources: {{requests: {{cpu: \
+             950m}}}}}}]}}}}"
+        )
+    };
+    let story = |documents: &[String]| {
+        let run = with_input(&["explain", "-f", "-", "node/a"], &documents.join("\n---\n"));
+        assert_eq!(run.code, 0, "{}", run.stderr);
+        run.stdout
+    };
+    let runs = ["moves", "stays"].map(|name| pod(name, if name == "moves" { "nodeName: a" } else { "nodeName: b" }));
+    let mut documents = vec![pool.to_owned(), node("a"), node("b")];
+    documents.extend(runs);
+    let alone = story(&documents);
+    assert!(alone.contains("default/moves to b\n") && !alone.contains("Would be launched"), "{alone}");
+    documents.push(pod("waits", "priority: 5, nodeSelector: {kubernetes.io/hostname: b}"));
+    let beside = story(&documents);
+    let launched = "m5.large port-1a on-demand for default/moves\n";
+    assert!(beside.contains(launched) && !beside.contains("Would move"), "{beside}");
+}
+
+#[test]
+fn a_reservation_that_is_bound_to_running_pods_waits_for_them() {
+    let run = explain("guide-pre-allocation-default", "reservation/reservation-prealloc", &[]);
+    assert!(
+        run.stdout.contains("pods that run in its room yet") && !run.stdout.contains("Left for owners"),
+        "{}",
+        run.stdout
+    );
+}
+
+/// The regression: of a pod that waits for the node of a Reservation it was told that other taints would have offerings take it.
+#[test]
+fn no_offering_takes_a_pod_that_has_to_draw_from_a_reservation() {
+    let pool = |name: &str, taints: &str| {
+        format!(
+            "{{apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {{name: {name}}}, spec: {{template: {{spec: {{nodeClassRef: {{group: \
+             berth.sh, kind: FakeNodeClass, name: d}}, requirements: []{taints}}}}}}}}}"
+        )
+    };
+    let documents = [
+        pool("plain", ""),
+        pool("tainted", ", taints: [{key: k, effect: NoSchedule}]"),
+        "{apiVersion: scheduling.koordinator.sh/v1alpha1, kind: Reservation, metadata: {name: r}, spec: {ttl: 1h, owners: \
+         [{labelSelector: {matchLabels: {app: a}}}], template: {spec: {nodeSelector: {tier: none}, containers: [{name: c, image: i, \
+         resources: {requests: {cpu: '1'}}}]}}}}"
+            .to_owned(),
+        r#"{apiVersion: v1, kind: Pod, metadata: {name: asks, labels: {app: a}, annotations:
+         {scheduling.koordinator.sh/reservation-affinity: '{"name": "r"}'}}, spec: {containers: [{name: c, image: i, resources:
+         {requests: {cpu: '1'}}}]}}"#
+            .to_owned(),
+    ];
+    let run = with_input(&["explain", "-f", "-", "pod/asks"], &documents.join("\n---\n"));
+    let (_, changes) = run.stdout.split_once("What would have to change\n").unwrap();
+    let changes: Vec<&str> = changes.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
+    assert!(
+        matches!(&changes[..], [one] if one.starts_with("If it did not have to draw from a Reservation: ")),
+        "{}",
+        run.stdout
+    );
+    assert!(run.stdout.contains("no node is launched for a pod that has to draw from a Reservation"), "{}", run.stdout);
+    assert_eq!(run.stdout.matches("\n0 of ").count(), 2, "{}", run.stdout);
+}
+
+#[test]
+fn a_node_claim_is_told_of_as_its_node() {
+    let pool = "{apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: web}, spec: {template: {spec: {nodeClassRef: {group: \
+                berth.sh, kind: FakeNodeClass, name: d}, requirements: []}}}}";
+    let labels = "{karpenter.sh/nodepool: web, karpenter.sh/registered: 'true', karpenter.sh/initialized: 'true', \
+                  node.kubernetes.io/instance-type: m5.large, karpenter.sh/capacity-type: on-demand, topology.kubernetes.io/zone: port-1a}";
+    let node = format!(
+        "{{apiVersion: v1, kind: Node, metadata: {{name: n1, labels: {labels}}}, spec: {{providerID: 'fake://i-1'}}, status: {{allocatable: \
+         {{cpu: 1920m, memory: 7Gi, pods: '20'}}}}}}"
+    );
+    let claim = format!(
+        "{{apiVersion: karpenter.sh/v1, kind: NodeClaim, metadata: {{name: web-x7k2p, labels: {labels}}}, spec: {{nodeClassRef: {{group: \
+         berth.sh, kind: FakeNodeClass, name: d}}, requirements: []}}, status: {{nodeName: n1, providerID: 'fake://i-1'}}}}"
+    );
+    let input = [pool.to_owned(), node, claim].join("\n---\n");
+    let told =
+        |object: &str| with_input(&["explain", "-f", "-", object, "--now", "2026-01-01T00:00:00Z"], &input).stdout;
+    let of_claim = told("nodeclaim/web-x7k2p");
+    assert!(of_claim.starts_with("Node n1 exists\n") && of_claim.contains("If it went:"), "{of_claim}");
+    assert_eq!(of_claim, told("node/n1"));
+}

@@ -47,7 +47,12 @@ pub fn removal(state: &mut State, node: &str, options: &Options, now: Time) -> R
     let found = what_if_beside((&mut *state, &mut decider), &[candidate], &options.decisions, &prices, now)?;
     let launches = match &found {
         simulate::Verdict::Fails(_) => Vec::new(),
-        simulate::Verdict::Fits(replacement) => replacement.launches.clone(),
+        simulate::Verdict::Fits(replacement) => {
+            // Beside those who wait or move already, its pods may go elsewhere than they would alone.
+            moves = replacement.moves.iter().map(|to| (to.object.clone(), to.node.clone())).collect();
+            left.clear();
+            replacement.launches.clone()
+        }
     };
     let verdict = told((state, &mut decider), candidate, found, &options, (&prices, &survey), now)?;
     let mut kept = kept(candidate);

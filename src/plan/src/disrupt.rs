@@ -134,7 +134,10 @@ impl Live {
             ..berth_disruption::Options::default()
         };
         let removal = match &options.without_node {
-            Some(node) => berth_disruption::removal(&mut state, node, &disrupting, now)?,
+            Some(name) => {
+                let node = node_of_claim(&state, name).unwrap_or_else(|| name.clone());
+                berth_disruption::removal(&mut state, &node, &disrupting, now)?
+            }
             None => None,
         };
         if !options.disrupt {
@@ -176,4 +179,13 @@ impl Live {
         state.set_class_catalogues(self.classes);
         state
     }
+}
+
+/// The node of a NodeClaim of this name, where no node has the name itself.
+pub(crate) fn node_of_claim(state: &State, name: &str) -> Option<String> {
+    if state.node(name).is_some() {
+        return None;
+    }
+    let claim = state.get_as::<berth_api::NodeClaim>("", name)?;
+    claim.status.as_ref().and_then(|status| status.node_name.clone()).filter(|node| state.node(node).is_some())
 }

@@ -7,7 +7,7 @@ use berth_model::{
     ClassId, Cluster, LabelsId, MemberKind, MemberRun, PendingRow, PodSpec, ResourceId, Resources, SpecId, Sym,
     Toleration, TolerationOperator, Universe, Volumes,
 };
-use berth_provisioning::{Considered, Options, consider, launchable};
+use berth_provisioning::{Considered, Options, Refusal, consider, launchable};
 use berth_quantity::Quantity;
 use berth_scheduling::reasons::NO_TYPE;
 use berth_scheduling::{Scheduler, Verdict};
@@ -19,6 +19,9 @@ use crate::{FeatureGates, decimal};
 
 /// Names that a reason or a change lists.
 const EXAMPLES: usize = 3;
+
+/// Why no node is launched for a pod that could run on it.
+const NOT_LAUNCHED_FOR: &str = "no node is launched for a pod that has to draw from a Reservation";
 
 /// Who is asked for.
 #[derive(Clone, Debug)]
@@ -56,8 +59,14 @@ pub(super) fn consider_all(
     let mut scheduler = Scheduler::new(cluster, &universe, launchable(cluster, &universe));
     let Some(class) = class_of(own) else { return };
     story.nodes = nodes_say(&mut scheduler, outcome.n_existing, cluster, class);
-    let considered = consider(cluster, &universe, class, options, taken);
-    if !story.has_place {
+    let mut considered = consider(cluster, &universe, class, options, taken);
+    // Those that have to draw from a Reservation come with it or to where it is.
+    let may_be_launched_for = |spec: SpecId| cluster.spec(spec).is_some_and(|spec| spec.reservation.affinity.is_none());
+    let is_launched_for = may_be_launched_for(subject.spec);
+    if !is_launched_for {
+        considered.iter_mut().for_each(launch_none);
+    }
+    if !story.has_place && is_launched_for {
         story.changes.extend(considered.iter().flat_map(|pool| changes_of(cluster, pool)));
     }
     story.node_pools = pools_say(cluster, gates, considered);
@@ -67,6 +76,7 @@ pub(super) fn consider_all(
         let offerings = match wish {
             // How much less is said by NodePool.
             Wish::Requests => 0,
+            Wish::Other(_) if !cluster.pending.get(row).is_some_and(|row| may_be_launched_for(row.spec)) => 0,
             Wish::Other(_) => consider(cluster, &universe, class, options, taken).iter().map(|pool| pool.open).sum(),
         };
         if nodes.is_empty() && offerings == 0 {
@@ -161,6 +171,14 @@ fn pools_say(cluster: &Cluster, gates: &FeatureGates, considered: Vec<Considered
         }
     });
     said.collect()
+}
+
+/// Of no offering a new node comes for a pod that has to draw from a Reservation.
+fn launch_none(pool: &mut Considered) {
+    let open = std::mem::take(&mut pool.open);
+    if open > 0 {
+        pool.reasons.insert(0, Refusal { reason: NOT_LAUNCHED_FOR.to_owned(), count: open });
+    }
 }
 
 fn pool_name(cluster: &Cluster, pool: usize) -> &str {

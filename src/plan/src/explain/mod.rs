@@ -14,6 +14,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
+use crate::disrupt::node_of_claim;
 use crate::provenance::Provenance;
 use crate::terminal::{Paper, Terminal};
 use crate::{Options, Plan};
@@ -195,6 +196,11 @@ impl Plan {
         let mut object = object.clone();
         if object.kind == Kind::Workload {
             object = workload::first_pod(&self, state.as_deref(), &object)?;
+        }
+        if object.kind == Kind::Node
+            && let Some(node) = state.as_deref().and_then(|state| node_of_claim(state, &object.name))
+        {
+            object.name = node;
         }
         let going = state.as_deref().and_then(|state| Going::of(&self, state, &object));
         let story = match (going, object.kind) {

@@ -69,7 +69,11 @@ pub(super) fn explain(mut plan: Plan, object: &ObjectRef) -> Result<Explanation,
     story.add("Reservations placed here", placed);
     story.add("Pods that give way", plan.allocation.preempted(at).join(", "));
     if let Some(removal) = removal.filter(|_| launched.is_none()) {
-        if_it_went(&removal, &mut story);
+        let runs_here = |pod: &berth_state::ObjectRef| {
+            let here = node.pods.iter().filter(|known| *known.name == *pod.key.name);
+            here.into_iter().any(|known| cluster.symbols.text(known.namespace) == &*pod.key.namespace)
+        };
+        if_it_went(&removal, runs_here, &mut story);
     }
     let is_up = node.is_up();
     if is_up {
@@ -79,7 +83,7 @@ pub(super) fn explain(mut plan: Plan, object: &ObjectRef) -> Result<Explanation,
 }
 
 /// What would come of removing the node.
-fn if_it_went(removal: &Removal, story: &mut Explanation) {
+fn if_it_went(removal: &Removal, runs_here: impl Fn(&berth_state::ObjectRef) -> bool, story: &mut Explanation) {
     let verdict = match &removal.verdict {
         Verdict::Pays { savings, evictions, .. } => {
             let pods = if *evictions == 1 { "1 pod is".to_owned() } else { format!("{evictions} pods are") };
@@ -95,9 +99,16 @@ fn if_it_went(removal: &Removal, story: &mut Explanation) {
         story.add("Would move", format!("{} to {}", pod.key.full_name(), node.key.name));
     }
     for launch in &removal.launches {
-        let pods = launch.pods.iter().map(|pod| pod.key.full_name());
+        // Those who wait or move already may come with them.
+        let (own, others): (Vec<_>, Vec<_>) = launch.pods.iter().partition(|pod| runs_here(pod));
+        let pods = own.into_iter().map(|pod| pod.key.full_name());
         let rooms = launch.reservations.iter().map(|room| format!("Reservation {}", room.key.name));
-        let guests: Vec<String> = rooms.chain(pods).collect();
+        let others = match others.len() {
+            0 => None,
+            1 => Some("1 pod of elsewhere".to_owned()),
+            n => Some(format!("{n} pods of elsewhere")),
+        };
+        let guests: Vec<String> = rooms.chain(pods).chain(others).collect();
         story.add("Would be launched", format!("{} for {}", launched_as(launch), guests.join(", ")));
     }
     if removal.launches.is_empty() {

@@ -96,7 +96,11 @@ fn describe(cluster: &Cluster, id: ReservationId, known: &Reservation, story: &m
     story.add("Reserves", amounts(cluster, &known.allocatable));
     if let Some((_, holding)) = held(cluster, id) {
         story.add("Drawn", amounts(cluster, holding.allocated()));
-        story.add("Left for owners", amounts(cluster, &holding.available()));
+        if holding.waits {
+            story.add("Waits for", "pods that run in its room yet: until they leave nobody draws from it".to_owned());
+        } else {
+            story.add("Left for owners", amounts(cluster, &holding.available()));
+        }
     }
     story.add("Allocate policy", format!("{:?}", known.policy));
     story.add("For one owner alone", if known.allocate_once { "yes" } else { "no" });
