@@ -307,3 +307,34 @@ fn a_node_claim_is_told_of_as_its_node() {
     assert!(of_claim.starts_with("Node n1 exists\n") && of_claim.contains("If it went:"), "{of_claim}");
     assert_eq!(of_claim, told("node/n1"));
 }
+
+/// The regression: what an owner lacks was counted against the free room of the node alone.
+#[test]
+fn an_owner_lacks_what_its_reservation_has_not_and_the_node_does_not_add() {
+    let lacks = |policy: &str| {
+        let input = [
+            "{apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: none}, spec: {limits: {nodes: '0'}, template: {spec: \
+             {requirements: []}}}}"
+                .to_owned(),
+            "{apiVersion: v1, kind: Node, metadata: {name: n1}, status: {allocatable: {cpu: 3920m, memory: 14Gi, pods: '58'}}}".to_owned(),
+            format!(
+                "{{apiVersion: scheduling.koordinator.sh/v1alpha1, kind: Reservation, metadata: {{name: room}}, spec: {{{policy}ttl: 0s, \
+                 allocateOnce: false, owners: [{{labelSelector: {{matchLabels: {{app: web}}}}}}], template: {{spec: {{containers: [{{name: \
+                 c, image: i, resources: {{requests: {{cpu: '3'}}}}}}]}}}}}}, status: {{phase: Available, nodeName: n1, allocatable: \
+                 {{cpu: '3'}}}}}}"
+            ),
+            "{apiVersion: v1, kind: Pod, metadata: {name: web, labels: {app: web}}, spec: {containers: [{name: c, image: i, resources: \
+             {requests: {cpu: '5'}}}]}}"
+                .to_owned(),
+        ];
+        let run = with_input(&["explain", "-f", "-", "pod/web"], &input.join("\n---\n"));
+        let line = run.stdout.lines().find(|line| line.contains("less cpu")).map(str::trim);
+        line.unwrap_or_else(|| panic!("{}{}", run.stdout, run.stderr)).to_owned()
+    };
+    for (policy, expected) in
+        [("allocatePolicy: Restricted, ", "2"), ("allocatePolicy: Aligned, ", "1.08"), ("", "1.08")]
+    {
+        let line = format!("If it requested {expected} less cpu (node n1 is nearest): node n1");
+        assert_eq!(lacks(policy), line, "{policy}");
+    }
+}

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use berth_decisions::quantities;
 use berth_model::{
-    ClassId, Cluster, LabelsId, MemberKind, MemberRun, PendingRow, PodSpec, ResourceId, Resources, SpecId, Sym,
+    ClassId, Cluster, LabelsId, MemberKind, MemberRun, Node, PendingRow, PodSpec, ResourceId, Resources, SpecId, Sym,
     Toleration, TolerationOperator, Universe, Volumes,
 };
 use berth_provisioning::{Considered, Options, Refusal, consider, launchable};
 use berth_quantity::Quantity;
 use berth_scheduling::reasons::NO_TYPE;
+use berth_scheduling::reservation::{Seeker, may_draw_from};
 use berth_scheduling::{Scheduler, Verdict};
 
 use super::{Admitting, Change, Explanation, NodesSay, Obstacle, PoolSays};
@@ -281,12 +282,11 @@ fn with_one_wish_less(cluster: &Cluster, spec: &PodSpec) -> Vec<(Wish, PodSpec)>
 
 /// How much less a pod had to request for the node that is nearest to having room, in shares of what it requests.
 fn nearest(cluster: &Cluster, spec: &PodSpec, nodes: &[usize]) -> Option<String> {
-    let lacks = |node: usize| {
-        let node = cluster.nodes.get(node)?;
+    let lacks_in = |room: &Resources| {
         let mut lacks = Resources::new();
         let mut share = 0_i128;
         for (id, asked) in spec.requests.iter().filter(|(id, _)| *id != ResourceId::PODS) {
-            let lack = asked.saturating_sub(node.free.get(id).max(0));
+            let lack = asked.saturating_sub(room.get(id).max(0));
             if asked > 0 && lack > 0 {
                 lacks.set(id, lack);
                 share = share.max(i128::from(lack) * 1_000_000 / i128::from(asked));
@@ -294,12 +294,43 @@ fn nearest(cluster: &Cluster, spec: &PodSpec, nodes: &[usize]) -> Option<String>
         }
         (share > 0).then_some((share, lacks))
     };
+    // Where there are several rooms, as those of Reservations that are for it, the one that lacks least.
+    let lacks = |node: usize| {
+        let rooms = rooms_for(cluster, spec, cluster.nodes.get(node)?);
+        rooms.iter().filter_map(lacks_in).min_by_key(|(share, _)| *share)
+    };
     let nearest = nodes.iter().filter_map(|&node| Some((lacks(node)?, node)));
     let ((_, lacks), node) = nearest.min_by_key(|((share, _), node)| (*share, *node))?;
     let amounts = quantities(cluster, &lacks);
     let amounts: Vec<String> =
         amounts.iter().map(|(name, lack)| format!("{} less {name}", decimal::amount_at_least(*lack))).collect();
     Some(format!("it requested {} (node {} is nearest)", amounts.join(" and "), name_of(cluster, node)))
+}
+
+/// What a pod may have of a node: what is free, and with each Reservation there that is for it, what is left of that, too.
+fn rooms_for(cluster: &Cluster, spec: &PodSpec, node: &Node) -> Vec<Resources> {
+    let mut rooms = Vec::new();
+    if spec.reservation.affinity.is_none() {
+        rooms.push(node.free.clone());
+    }
+    for holding in &node.holdings {
+        let is_owner = spec.reservation.owner_of.binary_search(&holding.reservation).is_ok();
+        let known = cluster.reservation(holding.reservation);
+        let seeker = Seeker { is_owner, spec };
+        let draws =
+            |known| may_draw_from(&seeker, known, holding, &node.labels, &cluster.symbols).is_ok() && !holding.waits;
+        if !known.is_some_and(draws) {
+            continue;
+        }
+        let available = holding.available();
+        let mut room = Resources::new();
+        for (id, _) in spec.requests.iter() {
+            let free = if holding.restricts(id) { 0 } else { node.free.get(id).max(0) };
+            room.set(id, available.get(id).saturating_add(free));
+        }
+        rooms.push(room);
+    }
+    rooms
 }
 
 #[cfg(test)]
