@@ -123,6 +123,11 @@ pub fn never_evicted<'p>(
     pods.filter(move |(pod, must_stay)| *must_stay || limits.keep_for_good(pod)).map(|(pod, _)| pod)
 }
 
+/// Whether a pod is not evicted when its node goes, but ends with that, and is made anew elsewhere.
+pub fn ends_with_its_node(pod: &PodRecord) -> bool {
+    pods::is_moved(pod) && !pods::is_evicted(pod)
+}
+
 /// Of each of these pods: why it is not told to leave now.
 pub fn why_kept<'p>(
     state: &State,
@@ -133,10 +138,10 @@ pub fn why_kept<'p>(
     pods.into_iter().map(|pod| Some(limits.why_kept(pod, now)?.0)).collect()
 }
 
-/// Whether a budget wants all of its pods to be healthy, as far as its controller has counted.
+/// Whether a budget wants all of its pods to be healthy, as far as its controller has counted. Of pods without a controller it may expect
+/// none, and lets none go.
 fn wants_all(budget: &PodDisruptionBudget, status: &PodDisruptionBudgetStatus) -> bool {
-    status.expected_pods > 0
-        && status.expected_pods <= status.desired_healthy
+    status.expected_pods <= status.desired_healthy
         && budget.metadata.generation.is_none_or(|generation| status.observed_generation >= Some(generation))
 }
 

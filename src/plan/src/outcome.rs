@@ -13,7 +13,9 @@ use berth_decisions::{Assignment, PlannedNode, Share};
 
 /// What a plan makes of its cluster, beside what is written into that.
 pub(crate) struct Outcome {
-    /// How many nodes exist; those that are launched follow.
+    /// How many nodes are there; those of static NodePools that are to be launched follow.
+    pub(crate) n_there: usize,
+    /// How many nodes exist, those of static NodePools among them; those that are launched follow.
     pub(crate) n_existing: usize,
     /// By launched node: the claims that it is one of.
     pub(crate) claims: Vec<usize>,
@@ -70,7 +72,7 @@ impl Outcome {
                 row.members.push(member);
             }
         }
-        Outcome { n_existing, claims, taken }
+        Outcome { n_there: plan.n_there.min(n_existing), n_existing, claims, taken }
     }
 
     /// What comes to existing nodes, the nodes that are launched with what comes to them, and who is left, by row.

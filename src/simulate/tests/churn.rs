@@ -231,6 +231,30 @@ fn no_node_is_launched_for_pods_that_do_not_leave_theirs() {
         assert_eq!(outcome.nodes.launched, 1, "{folder}: {:?}", outcome.nodes);
         assert_eq!(outcome.samples.last().map(|known| known.running), Some(2));
     }
+    // One that tolerates the taint of its node ends with that, which waits for the other.
+    let tolerant = deployment("other", 1, "cpu: 900m, memory: 1Gi", "tolerations: [{operator: Exists}]");
+    let marked = do_not_disrupt(&deployment("web", 1, "cpu: 900m, memory: 1Gi", ""));
+    // Budgets expect no pods that nobody makes anew, and let none go.
+    let bare = |name: &str| {
+        format!(
+            "- {{apiVersion: v1, kind: Pod, metadata: {{name: {name}, namespace: default, labels: {{app: web}}}}, spec: {{containers: \
+             [{{name: c, image: i, resources: {{requests: {{cpu: 900m}}}}}}]}}}}\n"
+        )
+    };
+    for (folder, objects) in
+        [("tolerant-beside", vec![marked, tolerant]), ("bare", vec![bare("a"), bare("b"), budget("maxUnavailable: 1")])]
+    {
+        let nothing = "- {at: 3h, apply: {objects: [{apiVersion: v1, kind: Namespace, metadata: {name: other}}]}}\n";
+        let outcome = run_of(folder, &[(2, "0.1")], expires, &objects, nothing);
+        assert_eq!(outcome.nodes.launched, 1, "{folder}: {:?}", outcome.nodes);
+        assert_eq!(outcome.samples.last().map(|known| known.running), Some(2), "{folder}");
+    }
+    // Where their node has to be gone in the end, another one is there in time, and not long before.
+    let graceful = ("30s", "template terminationGracePeriod: 2h\n        expireAfter: 1h");
+    let outcome = run_of("deadline", &[(2, "0.1")], graceful, &[do_not_disrupt(&web)], NOTHING);
+    assert_eq!(outcome.nodes.launched, 2, "{:?}", outcome.nodes);
+    assert!(outcome.cost.total < 0.42, "{:?}", outcome.cost);
+    assert_eq!(outcome.samples.last().map(|known| (known.running, known.pending)), Some((2, 0)));
     // Once their budget lets them go, they do.
     let objects = [web, budget("maxUnavailable: 0")];
     let freed = format!(
@@ -267,6 +291,34 @@ fn who_stays_on_a_node_that_goes_counts_there_for_others() {
         assert_eq!(last, Some(expected), "{folder}: {:?}", outcome.nodes);
         // The other one's node expires itself.
         assert!(outcome.nodes.launched <= if expected.0 == 2 { 5 } else { 1 }, "{folder}: {:?}", outcome.nodes);
+    }
+}
+
+/// The regression: where a node went that holds a Reservation and a pod that draws from it, a node was launched for the pod, and another
+/// one for the Reservation once the pod had left. With a budget, owners that have to draw from it waited for good for those before them.
+#[test]
+fn a_reservation_whose_node_goes_comes_with_its_owners() {
+    let room = format!("- {}\n", room("1500m", "web"));
+    let web = |count: u32, more: &str| {
+        let cpu = if count == 1 { "cpu: '1', memory: 512Mi" } else { "cpu: 500m, memory: 256Mi" };
+        deployment("web", count, cpu, "")
+            .replace("}}\n      spec", &format!("}}, annotations: {{{more}}}}}\n      spec"))
+    };
+    let must_draw = "scheduling.koordinator.sh/reservation-affinity: '{\"name\": \"room\"}'";
+    let marked = "karpenter.sh/do-not-disrupt: 'true'";
+    let one_by_one = budget("maxUnavailable: 1");
+    let nothing = "- {at: 3h, apply: {objects: [{apiVersion: v1, kind: Namespace, metadata: {name: other}}]}}\n";
+    for (folder, objects, launched, n_pods) in [
+        ("owner", vec![web(1, "")], 4, 1),
+        ("must-draw", vec![web(3, must_draw), one_by_one], 4, 3),
+        // It stays, and so does the Reservation that it draws from.
+        ("marked-owner", vec![web(1, marked)], 1, 1),
+    ] {
+        let objects = [&[room.clone()], &objects[..]].concat();
+        let outcome = run_of(folder, &[(2, "0.1")], ("Never", "template expireAfter: 1h |"), &objects, nothing);
+        let last = outcome.samples.last().map(|known| (known.running, known.pending));
+        assert_eq!((outcome.nodes.launched, last), (launched, Some((n_pods, 0))), "{folder}: {:?}", outcome.nodes);
+        assert!(outcome.cost.total < 0.45, "{folder}: {:?}", outcome.cost);
     }
 }
 

@@ -1,29 +1,33 @@
 //! Pods that nothing lets leave their node, though it goes away and waits for them: they must not be disrupted, or their budget wants
 //! all of its pods healthy. Nobody knows whether they will ever leave, so nothing is planned for them, as in Karpenter: a node that was
-//! launched for them would stand empty. They count where they run. Once something frees them they are planned for.
+//! launched for them would stand empty. They count where they run. Once something frees them they are planned for, and shortly before
+//! they are deleted, where their node has to be gone by some time.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use berth_api::labels;
-use berth_state::{Event, StayingPods};
+use berth_state::{Event, PodRecord, StayingPods};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 
 use super::{Core, Job};
 use crate::claim::{conditions, is_ready};
-use crate::clock::after;
+use crate::clock::{after, before};
 use crate::kind::Kind;
 use crate::observed::{Object, Observed};
 use crate::view::Protected;
 
 /// How long is waited for more before it is seen who may leave.
 const GATHER: Duration = Duration::from_secs(1);
+/// How long before pods are deleted, as their node has to be gone by then, places are planned for them: nodes may have to come up.
+const LEAD: Duration = Duration::from_secs(300);
 
 impl Core {
     /// What is decided next is decided with those who stay now.
-    pub(super) fn tell_who_stays(&mut self) {
+    pub(super) fn tell_who_stays(&mut self, now: Timestamp) {
         if !self.stayed_on.is_empty() || !self.view.tainted.is_empty() {
-            let stays = self.who_stays();
+            let stays = self.who_stays(now);
             let told = self.state.apply(stays);
             debug_assert!(told.is_ok(), "who stays is no object that can be refused");
         }
@@ -60,42 +64,82 @@ impl Core {
 
     /// Decides anew where others stay than before.
     pub(super) fn step_stays(&mut self, now: Timestamp) {
-        let stays = self.who_stays();
+        let stays = self.who_stays(now);
         self.apply(stays, now);
     }
 
-    fn who_stays(&mut self) -> Event {
+    fn who_stays(&mut self, now: Timestamp) -> Event {
         let nodes = self.view.tainted.iter().filter_map(|name| self.view.nodes.get(name));
-        let nodes = nodes.filter(|node| self.drains_for_ever(node)).filter_map(|node| node.metadata.name.as_deref());
-        let pods = nodes.flat_map(|node| self.view.pods_on(node)).filter(|pod| pod.deletion.is_none());
-        let pods = pods.filter_map(|pod| {
-            let record = self.state.pod(&pod.name.namespace, &pod.name.name)?;
-            Some((&**record, pod.do_not_disrupt == Some(Protected::Always)))
-        });
         let mut staying = StayingPods::new();
-        for pod in berth_disruption::never_evicted(&self.state, pods) {
-            let on_node = staying.entry(pod.node().unwrap_or_default().into()).or_default();
-            on_node.insert((pod.namespace().into(), (&**pod.name()).into()));
+        let mut next = None::<Timestamp>;
+        for node in nodes {
+            let (pods, until) = self.never_evicted_from(node, now);
+            next = next.into_iter().chain(until).min();
+            for pod in pods {
+                let on_node = staying.entry(pod.node().unwrap_or_default().into()).or_default();
+                on_node.insert((pod.namespace().into(), (&**pod.name()).into()));
+            }
+        }
+        if let Some(until) = next {
+            self.queue.add_at(Job::Stays, until);
         }
         self.stayed_on = staying.keys().cloned().collect();
         Event::Stays(staying)
     }
 
-    /// Whether a node that goes away waits for its pods for as long as they stay.
-    fn drains_for_ever(&self, node: &Node) -> bool {
-        if !is_ready(node) {
-            return false;
+    /// The pods that stay on a node which goes away, by namespace and name.
+    pub(super) fn who_stays_on(&self, node: &str, now: Timestamp) -> BTreeSet<(String, String)> {
+        let node = self.view.nodes.get(node);
+        let pods = node.map_or_else(Vec::new, |node| self.never_evicted_from(node, now).0);
+        pods.into_iter().map(|pod| (pod.namespace().to_owned(), pod.name().to_string())).collect()
+    }
+
+    /// The pods that stay on a node which goes away, and when the first of them does not any more.
+    fn never_evicted_from(&self, node: &Node, now: Timestamp) -> (Vec<&PodRecord>, Option<Timestamp>) {
+        let none = (Vec::new(), None);
+        let Some((drains_until, name)) = self.drains_until(node).zip(node.metadata.name.as_deref()) else {
+            return none;
+        };
+        let mut until = None::<Timestamp>;
+        let mut waits = |grace: i64| {
+            let Some(deadline) = drains_until else { return true };
+            let grace = Duration::from_secs(u64::try_from(grace).unwrap_or(0));
+            let end = before(before(deadline, grace), LEAD);
+            until = until.into_iter().chain((end > now).then_some(end)).min();
+            end > now
+        };
+        let pods = self.view.pods_on(name).filter(|pod| pod.deletion.is_none());
+        let pods: Vec<(&PodRecord, bool)> = pods
+            .filter_map(|pod| {
+                let record = self.state.pod(&pod.name.namespace, &pod.name.name)?;
+                waits(pod.grace_seconds).then_some((&**record, pod.do_not_disrupt == Some(Protected::Always)))
+            })
+            .collect();
+        let mut staying: Vec<&PodRecord> = berth_disruption::never_evicted(&self.state, pods.iter().copied()).collect();
+        if staying.is_empty() {
+            return none;
         }
-        let Some(claim) = self.view.claims_of_node(node).next() else { return false };
+        // Those who tolerate its taint end with the machine, which waits for the others.
+        staying.extend(pods.into_iter().map(|(pod, _)| pod).filter(|pod| berth_disruption::ends_with_its_node(pod)));
+        (staying, until)
+    }
+
+    /// Until when a node that goes away waits for its pods, which may be for as long as they stay.
+    fn drains_until(&self, node: &Node) -> Option<Option<Timestamp>> {
+        let claim = self.view.claims_of_node(node).next().filter(|_| is_ready(node))?;
+        let deletion = claim.metadata.deletion_timestamp.as_ref()?;
         let status = claim.status.as_ref();
         let is_told_to_end =
             status.is_some_and(|status| conditions::is_true(&status.conditions, conditions::INSTANCE_TERMINATING));
-        let has_deadline = claim.spec.termination_grace_period.is_some()
-            || claim.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(labels::TERMINATION_TIMESTAMP));
         let id = status.and_then(|status| status.provider_id.as_deref()).unwrap_or_default();
-        claim.metadata.deletion_timestamp.is_some()
-            && !has_deadline
-            && !is_told_to_end
-            && !self.interrupted.contains_key(id)
+        if is_told_to_end || self.interrupted.contains_key(id) {
+            return None;
+        }
+        let annotations = claim.metadata.annotations.as_ref();
+        if let Some(written) = annotations.and_then(|all| all.get(labels::TERMINATION_TIMESTAMP)) {
+            return written.parse().ok().map(Some);
+        }
+        let grace = claim.spec.termination_grace_period.as_ref().and_then(berth_api::GoDuration::to_std);
+        Some(grace.map(|grace| after(deletion.0, grace)))
     }
 }

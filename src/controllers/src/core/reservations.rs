@@ -1,5 +1,6 @@
 //! The Reservation controller: phases, conditions, owners and expiry, by the life cycle that scheduling decides.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use berth_api::labels::koordinator::{DEVICE_ALLOCATED, RESOURCE_STATUS};
@@ -13,7 +14,7 @@ use berth_scheduling::reservation::lifecycle::{
 use berth_state::{ObjectRef, Patch};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde_json::json;
 
 use super::pools::replaced;
@@ -204,7 +205,12 @@ impl Core {
     /// nor where it has CPUs or devices of the node to itself, or waits for pods that run there.
     fn can_leave(&self, reservation: &Reservation, node: &str) -> bool {
         let node = self.view.nodes.get(node);
-        let is_going = node.is_some_and(|node| node.metadata.deletion_timestamp.is_some() && is_ready(node));
+        let is_deleted = |metadata: &ObjectMeta| metadata.deletion_timestamp.is_some();
+        let is_going = node.is_some_and(|node| {
+            let goes =
+                is_deleted(&node.metadata) || self.view.claims_of_node(node).any(|claim| is_deleted(&claim.metadata));
+            goes && is_ready(node)
+        });
         let notes = reservation.metadata.annotations.iter().flatten();
         let has_units = notes.clone().any(|(key, _)| [RESOURCE_STATUS, DEVICE_ALLOCATED].contains(&key.as_str()));
         is_going && !has_units && !reservation.spec.pre_allocation && self.is_placed_here(reservation)
@@ -259,16 +265,19 @@ impl Core {
                 (namespace, name, requests)
             }));
         }
+        let is_node_going = self.can_leave(reservation, node);
+        let staying = if is_node_going { self.who_stays_on(node, now) } else { BTreeSet::new() };
         let since = status.scheduled.as_ref().map(|scheduled| scheduled.last_transition);
         let owners = owners.into_iter().map(|(namespace, name, requests)| {
             let pod = self.state.pod(&namespace, &name);
             let uid = pod.and_then(|pod| pod.uid()).unwrap_or_default().into_owned();
             let started = pod.and_then(|pod| pod.started()).map(Timestamp::as_second);
             let ran_before = reservation.spec.pre_allocation && started.zip(since).is_some_and(|(pod, own)| pod < own);
-            SeenOwner { owner: CurrentOwner { uid, namespace, name }, requests, ran_before }
+            let leaves = is_node_going && !staying.contains(&(namespace.clone(), name.clone()));
+            SeenOwner { owner: CurrentOwner { uid, namespace, name }, requests, ran_before, leaves }
         });
         let owners = owners.collect();
-        Seen { owners, is_node_lost, is_node_going: self.can_leave(reservation, node), is_room_taken, n_predecessors }
+        Seen { owners, is_node_lost, is_node_going, is_room_taken, n_predecessors }
     }
 }
 

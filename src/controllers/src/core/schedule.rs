@@ -47,7 +47,7 @@ impl Core {
         self.end_nominations(now);
         self.end_avoiding(now);
         if launches {
-            self.tell_who_stays();
+            self.tell_who_stays(now);
         }
         let (expected, waited_for) = self.expected_and_waited_for(now);
         let options = berth_decisions::Options {

@@ -14,6 +14,7 @@ use berth_scheduling::reservation::{Seeker, may_draw_from};
 use berth_scheduling::{Scheduler, Verdict};
 
 use super::{Admitting, Change, Explanation, NodesSay, Obstacle, PoolSays};
+use crate::hints::only_node;
 use crate::outcome::Outcome;
 use crate::pool_hints::PoolHints;
 use crate::{FeatureGates, decimal};
@@ -42,54 +43,112 @@ pub(super) fn consider_all(
     subject: &Subject,
     story: &mut Explanation,
 ) {
-    let taken = &outcome.taken;
     let Some(spec) = cluster.spec(subject.spec).cloned() else { return };
-    let wishes = if story.has_place { Vec::new() } else { with_one_wish_less(cluster, &spec) };
+    let has_own_node = only_node(&spec, cluster).is_some();
+    let mut wishes = if story.has_place { Vec::new() } else { with_one_wish_less(cluster, &spec) };
+    if has_own_node {
+        // Which node that is, its controller says.
+        wishes.retain(|(wish, _)| !matches!(wish, Wish::Other(NODE_AFFINITY)));
+    }
+    let (apart, wishes): (Vec<_>, Vec<_>) =
+        wishes.into_iter().partition(|(wish, _)| matches!(wish, Wish::Other(ANTI_AFFINITY)));
+    let asked = Asked { outcome, options, is_of_one_node: has_own_node };
     let own = add_row(cluster, subject, subject.spec);
+    let rows = add_rows(cluster, subject, wishes);
+    let universe = Universe::with_scores(cluster);
+    let mut scheduler = Scheduler::new(cluster, &universe, launchable(cluster, &universe));
+    let Some(class) = class_of(&universe, own) else { return };
+    story.nodes = nodes_say(&mut scheduler, outcome.n_there, cluster, class);
+    let mut considered = consider(cluster, &universe, class, options, &outcome.taken);
+    let is_launched_for = may_be_launched_for(cluster, subject.spec);
+    if !is_launched_for {
+        considered.iter_mut().for_each(launch_none);
+    }
+    if !story.has_place && is_launched_for && !has_own_node {
+        story.changes.extend(considered.iter().flat_map(|pool| changes_of(cluster, pool)));
+    }
+    if !has_own_node {
+        story.node_pools = pools_say(cluster, gates, considered);
+    }
+    asked.say((&*cluster, &universe), &spec, rows, story);
+    if apart.is_empty() {
+        return;
+    }
+    // Those who are alike change with it, and keep nobody off any more.
+    cluster.pending.truncate(own);
+    for row in &mut cluster.pending {
+        let is_alike = (row.kind, row.namespace, row.spec, row.labels)
+            == (subject.kind, subject.namespace, subject.spec, subject.labels);
+        if is_alike {
+            row.members.clear();
+        }
+    }
+    let rows = add_rows(cluster, subject, apart);
+    let universe = Universe::with_scores(cluster);
+    asked.say((&*cluster, &universe), &spec, rows, story);
+}
+
+/// How changes are asked about.
+struct Asked<'a> {
+    outcome: &'a Outcome,
+    options: &'a Options,
+    /// No new node is the one that it may go to.
+    is_of_one_node: bool,
+}
+
+impl Asked<'_> {
+    /// Writes into the explanation which changes of a spec would do.
+    fn say(
+        &self,
+        (cluster, universe): (&Cluster, &Universe),
+        spec: &PodSpec,
+        rows: Vec<(Wish, usize)>,
+        story: &mut Explanation,
+    ) {
+        let mut scheduler = Scheduler::new(cluster, universe, launchable(cluster, universe));
+        for (wish, row) in rows {
+            let Some(class) = class_of(universe, row) else { continue };
+            let nodes = admitting(&mut scheduler, cluster, class);
+            let is_launched_for = cluster.pending.get(row).is_some_and(|row| may_be_launched_for(cluster, row.spec))
+                && !self.is_of_one_node;
+            let offerings = match wish {
+                Wish::Other(_) if is_launched_for => {
+                    let pools = consider(cluster, universe, class, self.options, &self.outcome.taken);
+                    pools.iter().map(|pool| pool.open).sum()
+                }
+                // How much less is said by NodePool.
+                _ => 0,
+            };
+            if nodes.is_empty() && offerings == 0 {
+                continue;
+            }
+            let what = match wish {
+                Wish::Requests => nearest(cluster, spec, &nodes).unwrap_or_else(|| "it requested less".to_owned()),
+                Wish::Other(text) => text.to_owned(),
+            };
+            let nodes = nodes.into_iter().map(|node| name_of(cluster, node)).collect();
+            story.changes.push(Change { what, nodes, offerings });
+        }
+    }
+}
+
+fn class_of(universe: &Universe, row: usize) -> Option<ClassId> {
+    let has = |class: &berth_model::PodClass| class.rows.iter().any(|known| known.index() == row);
+    universe.classes.iter().position(has).and_then(|at| u32::try_from(at).ok()).map(ClassId)
+}
+
+/// Those that have to draw from a Reservation come with it or to where it is.
+fn may_be_launched_for(cluster: &Cluster, spec: SpecId) -> bool {
+    cluster.spec(spec).is_some_and(|spec| spec.reservation.affinity.is_none())
+}
+
+fn add_rows(cluster: &mut Cluster, subject: &Subject, wishes: Vec<(Wish, PodSpec)>) -> Vec<(Wish, usize)> {
     let mut rows = Vec::new();
     for (wish, spec) in wishes {
         let spec = cluster.intern_spec(spec);
         rows.push((wish, add_row(cluster, subject, spec)));
     }
-    let universe = Universe::with_scores(cluster);
-    let cluster = &*cluster;
-    let class_of = |row: usize| {
-        let has = |class: &berth_model::PodClass| class.rows.iter().any(|known| known.index() == row);
-        universe.classes.iter().position(has).and_then(|at| u32::try_from(at).ok()).map(ClassId)
-    };
-    let mut scheduler = Scheduler::new(cluster, &universe, launchable(cluster, &universe));
-    let Some(class) = class_of(own) else { return };
-    story.nodes = nodes_say(&mut scheduler, outcome.n_existing, cluster, class);
-    let mut considered = consider(cluster, &universe, class, options, taken);
-    // Those that have to draw from a Reservation come with it or to where it is.
-    let may_be_launched_for = |spec: SpecId| cluster.spec(spec).is_some_and(|spec| spec.reservation.affinity.is_none());
-    let is_launched_for = may_be_launched_for(subject.spec);
-    if !is_launched_for {
-        considered.iter_mut().for_each(launch_none);
-    }
-    if !story.has_place && is_launched_for {
-        story.changes.extend(considered.iter().flat_map(|pool| changes_of(cluster, pool)));
-    }
-    story.node_pools = pools_say(cluster, gates, considered);
-    for (wish, row) in rows {
-        let Some(class) = class_of(row) else { continue };
-        let nodes = admitting(&mut scheduler, cluster, class);
-        let offerings = match wish {
-            // How much less is said by NodePool.
-            Wish::Requests => 0,
-            Wish::Other(_) if !cluster.pending.get(row).is_some_and(|row| may_be_launched_for(row.spec)) => 0,
-            Wish::Other(_) => consider(cluster, &universe, class, options, taken).iter().map(|pool| pool.open).sum(),
-        };
-        if nodes.is_empty() && offerings == 0 {
-            continue;
-        }
-        let what = match wish {
-            Wish::Requests => nearest(cluster, &spec, &nodes).unwrap_or_else(|| "it requested less".to_owned()),
-            Wish::Other(text) => text.to_owned(),
-        };
-        let nodes = nodes.into_iter().map(|node| name_of(cluster, node)).collect();
-        story.changes.push(Change { what, nodes, offerings });
-    }
+    rows
 }
 
 fn add_row(cluster: &mut Cluster, subject: &Subject, spec: SpecId) -> usize {
@@ -105,14 +164,14 @@ fn name_of(cluster: &Cluster, node: usize) -> String {
 
 // === What nodes and offerings say ===
 
-fn nodes_say(scheduler: &mut Scheduler<'_>, n_existing: usize, cluster: &Cluster, class: ClassId) -> Vec<NodesSay> {
+fn nodes_say(scheduler: &mut Scheduler<'_>, n_there: usize, cluster: &Cluster, class: ClassId) -> Vec<NodesSay> {
     let mut said: Vec<NodesSay> = Vec::new();
     for (of, is_among) in [("nodes that exist", true), ("nodes to launch", false)] {
         let mut admitting: Vec<(i64, usize)> = Vec::new();
         let mut reasons: BTreeMap<String, (u32, Vec<String>)> = BTreeMap::new();
         let mut total = 0;
         for assessment in scheduler.assess(class) {
-            if (assessment.node < n_existing) != is_among {
+            if (assessment.node < n_there) != is_among {
                 continue;
             }
             total += 1;
@@ -234,6 +293,9 @@ fn at_most(amounts: Vec<(&str, String)>) -> String {
     }
 }
 
+const NODE_AFFINITY: &str = "it had no node selector and no required node affinity";
+const ANTI_AFFINITY: &str = "it had no required pod anti-affinity";
+
 /// What a pod could do without.
 #[derive(Clone, Copy, Debug)]
 enum Wish {
@@ -257,7 +319,7 @@ fn with_one_wish_less(cluster: &Cluster, spec: &PodSpec) -> Vec<(Wish, PodSpec)>
         (Wish::Requests, without(&|spec| spec.requests = Resources::from_amounts(&[0, 0, 1]))),
         (Wish::Other("it tolerated the taints"), without(&|spec| spec.tolerations = vec![anything.clone()])),
         (
-            Wish::Other("it had no node selector and no required node affinity"),
+            Wish::Other(NODE_AFFINITY),
             without(&|spec| (spec.node_selector, spec.required_terms) = (berth_model::Requirements::new(), Vec::new())),
         ),
         (
@@ -265,7 +327,7 @@ fn with_one_wish_less(cluster: &Cluster, spec: &PodSpec) -> Vec<(Wish, PodSpec)>
             without(&|spec| spec.spread.retain(|constraint| !constraint.is_required)),
         ),
         (Wish::Other("it had no required pod affinity"), without(&|spec| spec.affinity.clear())),
-        (Wish::Other("it had no required pod anti-affinity"), without(&|spec| spec.anti_affinity.clear())),
+        (Wish::Other(ANTI_AFFINITY), without(&|spec| spec.anti_affinity.clear())),
         (Wish::Other("it had no host ports"), without(&|spec| spec.host_ports.clear())),
         (Wish::Other("it had no volumes"), without(&|spec| spec.volumes = Volumes::default())),
         (

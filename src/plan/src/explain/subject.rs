@@ -2,7 +2,7 @@
 
 use berth_model::{
     Assigned, BoundPod, Cluster, Holding, MemberKind, NodeRoom, PendingRow, Phase, PodClass, PodStage, Reservation,
-    ReservationId, Universe,
+    ReservationId, SpecId, Universe,
 };
 use berth_provisioning::Options;
 
@@ -29,7 +29,8 @@ pub(super) fn pod(mut plan: Plan, options: &Options, object: &ObjectRef) -> Resu
         if let Some(assigned) = &pod.assigned {
             add_units(&plan.cluster, assigned, &mut story);
         }
-        let subject = Subject { kind: MemberKind::Pod, namespace: pod.namespace, spec: pod.spec, labels: pod.labels };
+        let spec = with_its_reservation(&mut plan.cluster, &pod);
+        let subject = Subject { kind: MemberKind::Pod, namespace: pod.namespace, spec, labels: pod.labels };
         tell(&mut plan.cluster, &plan.gates, &outcome, options, &subject, &mut story);
         return Ok(story);
     }
@@ -49,6 +50,15 @@ pub(super) fn pod(mut plan: Plan, options: &Options, object: &ObjectRef) -> Resu
     }
     tell(&mut plan.cluster, &plan.gates, &outcome, options, &subject, &mut story);
     Ok(story)
+}
+
+/// What a pod on a node asks for; it may draw from the Reservation from which it draws. Who else would own it is not known of one that runs.
+fn with_its_reservation(cluster: &mut Cluster, pod: &BoundPod) -> SpecId {
+    let Some((id, spec)) = pod.draws_from.zip(cluster.spec(pod.spec)) else { return pod.spec };
+    let Err(at) = spec.reservation.owner_of.binary_search(&id) else { return pod.spec };
+    let mut spec = spec.clone();
+    spec.reservation.owner_of.insert(at, id);
+    cluster.intern_spec(spec)
 }
 
 pub(super) fn reservation(mut plan: Plan, options: &Options, object: &ObjectRef) -> Result<Explanation, ExplainError> {

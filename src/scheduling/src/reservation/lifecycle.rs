@@ -91,6 +91,8 @@ pub struct SeenOwner {
     pub requests: Option<Resources>,
     /// Whether it ran before, and the Reservation was bound to it.
     pub ran_before: bool,
+    /// Whether it is to leave the node, which goes away.
+    pub leaves: bool,
 }
 
 /// What is seen of a Reservation's node and owners.
@@ -136,8 +138,8 @@ pub fn unschedulable(status: &Status, message: &str, now: i64) -> Status {
 
 /// What becomes of a Reservation of which so much is seen. Terminal ones stay as they are; others expire, whether they
 /// are pending, waiting or available, and with the loss of their node; else owners and amounts are counted. The first
-/// owner of one that is for one owner alone spends it, for good. One that nobody draws from is pending again where its node
-/// goes away.
+/// owner of one that is for one owner alone spends it, for good. Where its node goes away it is pending again, unless somebody draws from
+/// it who stays there: those who are made anew in place of the others draw from it where it comes.
 pub fn sync(terms: &Terms, status: &Status, seen: &Seen, now: i64) -> Status {
     let mut next = status.clone();
     if next.phase.is_terminal() {
@@ -169,7 +171,7 @@ pub fn sync(terms: &Terms, status: &Status, seen: &Seen, now: i64) -> Status {
         set(&mut next.ready, false, SUCCEEDED, String::new(), now);
         return next;
     }
-    if seen.is_node_going && seen.owners.is_empty() {
+    if seen.is_node_going && seen.owners.iter().all(|owner| owner.leaves) {
         return without_node(next, |node| format!("node {node}, where it held room, goes away"), now);
     }
     let n_predecessors = if seen.is_room_taken { seen.n_predecessors } else { 0 };
@@ -245,6 +247,7 @@ fn without_node(mut status: Status, why: impl FnOnce(&str) -> String, now: i64) 
     let node = status.node.take().unwrap_or_default();
     status.phase = Phase::Pending;
     status.ready = None;
+    status.current_owners.clear();
     (status.allocatable, status.allocated) = (Resources::new(), Resources::new());
     set(&mut status.scheduled, false, UNSCHEDULABLE, why(&node), now);
     status

@@ -21,7 +21,7 @@ fn terms(allocate_once: bool) -> Terms {
 
 fn owner(uid: &str, requests: Resources, ran_before: bool) -> SeenOwner {
     let owner = CurrentOwner { uid: uid.into(), namespace: "default".into(), name: format!("pod-{uid}") };
-    SeenOwner { owner, requests: Some(requests), ran_before }
+    SeenOwner { owner, requests: Some(requests), ran_before, leaves: false }
 }
 
 fn available() -> Status {
@@ -197,4 +197,21 @@ fn pods_are_counted_where_they_are_reserved() {
     requests.set(ResourceId::PODS, 1);
     let next = sync(&terms(false), &status, &seen(vec![owner("a", requests.clone(), false)]), 20);
     assert_eq!(next.allocated, requests);
+}
+
+#[test]
+fn where_its_node_goes_it_is_pending_again_unless_an_owner_stays_or_has_spent_it() {
+    let leaves = |uid: &str, leaves: bool| SeenOwner { leaves, ..owner(uid, res(1000, 1), false) };
+    let going = |owners: Vec<SeenOwner>| Seen { is_node_going: true, ..seen(owners) };
+    for (owners, allocate_once, phase, n_owners) in [
+        (vec![], false, Phase::Pending, 0),
+        (vec![leaves("a", true), leaves("b", true)], false, Phase::Pending, 0),
+        (vec![leaves("a", true), leaves("b", false)], false, Phase::Available, 2),
+        (vec![leaves("a", true)], true, Phase::Succeeded, 1),
+    ] {
+        let next = sync(&terms(allocate_once), &available(), &going(owners.clone()), 20);
+        assert_eq!((next.phase, next.current_owners.len()), (phase, n_owners), "{owners:?}");
+        assert_eq!(next.node.is_some(), phase != Phase::Pending, "{owners:?}");
+        assert_eq!(next.allocated == Resources::new(), n_owners == 0, "{owners:?}");
+    }
 }
