@@ -7,7 +7,6 @@ use berth_state::{Key, Kind, NodeRecord, ObjectRef, PodRecord};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use crate::Options;
 use crate::command::Method;
 use crate::drift::drift;
 use crate::pdb::Limits;
@@ -16,6 +15,7 @@ use crate::prices::{Price, Prices};
 use crate::reason::{Cause, Reason, reason};
 use crate::rooms;
 use crate::slot_kind::{SlotKind, slot_kind};
+use crate::{LEAD, Options};
 
 /// On a NodePool, `true`: its empty nodes on capacity reservations stay, as removing them saves no rent.
 pub const KEEP_EMPTY_RESERVED: &str = "berth.sh/keep-empty-reserved-nodes";
@@ -64,6 +64,8 @@ pub(crate) struct Candidate {
     pub(crate) is_static: bool,
     /// The Reservations that hold room on it: what keeps none of them where it is moves with the pods.
     pub(crate) held: Vec<ObjectRef>,
+    /// Pods that it is to wait for until shortly before its `terminationGracePeriod` ends: nothing is planned for them until then.
+    pub(crate) left_behind: Vec<ObjectRef>,
     /// When it was made, by which drifted nodes are ordered.
     pub(crate) created: Option<Timestamp>,
     /// What keeps it, but for drift.
@@ -204,6 +206,7 @@ impl<'a> Facts<'a> {
             drift: self.pool.and_then(|pool| drift(self.claim, node_labels, pool, self.with_reserved)),
             expires,
             is_static: self.pool.is_some_and(|pool| pool.spec.is_static()),
+            left_behind: self.left_behind(&moved, limits),
             held: self.rooms.iter().map(|room| reference(Kind::Reservation, &room.metadata)).collect(),
             created: self.node.created(),
             blocked,
@@ -288,6 +291,21 @@ impl<'a> Facts<'a> {
     }
 
     /// What keeps its pods where they are, in Karpenter's words, and how many of them.
+    fn left_behind(&self, moved: &[&PodRecord], limits: &Limits<'_>) -> Vec<ObjectRef> {
+        let given = self.claim.and_then(|claim| claim.spec.termination_grace_period.as_ref()?.to_std());
+        let Some(given) = given else { return Vec::new() };
+        let waits = |pod: &&&PodRecord| given > LEAD.saturating_add(pods::grace(pod));
+        let mut stay: Vec<ObjectRef> =
+            moved.iter().filter(waits).filter(|pod| limits.keep_always(pod)).map(|pod| pod.reference()).collect();
+        if !stay.is_empty() {
+            let tolerate = moved.iter().filter(waits).filter(|pod| !pods::is_evicted(pod));
+            stay.extend(tolerate.map(|pod| pod.reference()));
+            stay.sort_unstable();
+            stay.dedup();
+        }
+        stay
+    }
+
     fn blocked_by_pods(&self, limits: &Limits<'_>) -> Vec<Reason> {
         let mut of_pods: BTreeMap<(String, Cause), usize> = BTreeMap::new();
         for pod in self.pods {

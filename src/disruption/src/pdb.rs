@@ -2,6 +2,7 @@
 
 use std::cell::LazyCell;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use berth_api::labels::DO_NOT_DISRUPT;
 use berth_state::{PodRecord, State, allowed_disruptions};
@@ -11,6 +12,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use crate::pods::{self, Protection};
 use crate::reason::Cause;
+
+/// How long before pods are deleted that nothing else lets leave, as their node has to be gone, places are planned for them: nodes may have
+/// to come up.
+pub const LEAD: Duration = Duration::from_secs(300);
 
 /// The PodDisruptionBudgets of a cluster.
 #[derive(Debug, Default)]
@@ -85,6 +90,11 @@ impl Limits<'_> {
             None => return self.refusal(pod),
         };
         Some((annotation, Cause::Other))
+    }
+
+    /// Whether a pod is told to leave at no time, but where its node has to be gone.
+    pub(crate) fn keep_always(&self, pod: &PodRecord) -> bool {
+        pods::is_evicted(pod) && (pods::protection(pod, Timestamp::MAX).is_some() || self.keep_for_good(pod))
     }
 
     /// The budgets of a pod that is evicted when its node goes.

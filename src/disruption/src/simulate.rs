@@ -311,13 +311,19 @@ fn ask_beside(
         }
         moved.insert(room.key.clone());
     }
+    let left_behind: BTreeSet<&ObjectRef> = gone.iter().flat_map(|candidate| &candidate.left_behind).collect();
+    for pod in &left_behind {
+        if let Err(error) = fork.end(pod) {
+            return failed(vec![reason(error.to_string())]);
+        }
+    }
     for candidate in gone {
         match fork.remove_node(&candidate.node, now) {
             Ok(pods) => moved.extend(pods.into_iter().map(|pod| pod.key)),
             Err(error) => return failed(vec![reason(error.to_string())]),
         }
     }
-    for (pod, on) in insists {
+    for (pod, on) in insists.iter().filter(|(pod, _)| !left_behind.contains(pod)) {
         if let Err(error) = fork.insist(pod, *on) {
             return failed(vec![reason(error.to_string())]);
         }

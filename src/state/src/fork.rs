@@ -75,6 +75,11 @@ impl<'a> Fork<'a> {
         Ok(pods.map(|pod| pod.reference()).collect())
     }
 
+    /// A pod is gone, and nothing comes in its place.
+    pub fn end(&mut self, pod: &ObjectRef) -> Result<(), ForkError> {
+        self.change(pod, Patch::Remove)
+    }
+
     fn claim_of(&self, node: &NodeRecord) -> Option<ObjectRef> {
         let key = self.state.links.claim_of(node.name(), node.provider_id())?;
         self.state.has(key).then(|| key.clone().with_uid(self.state.uid_of(key).as_deref()))

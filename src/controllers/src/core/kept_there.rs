@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use berth_api::labels;
+use berth_disruption::LEAD;
 use berth_state::{Event, PodRecord, StayingPods};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
@@ -20,8 +21,6 @@ use crate::view::Protected;
 
 /// How long is waited for more before it is seen who may leave.
 const GATHER: Duration = Duration::from_secs(1);
-/// How long before pods are deleted, as their node has to be gone by then, places are planned for them: nodes may have to come up.
-const LEAD: Duration = Duration::from_secs(300);
 
 impl Core {
     /// What is decided next is decided with those who stay now.

@@ -207,9 +207,9 @@ impl Core {
         let node = self.view.nodes.get(node);
         let is_deleted = |metadata: &ObjectMeta| metadata.deletion_timestamp.is_some();
         let is_going = node.is_some_and(|node| {
-            let goes =
-                is_deleted(&node.metadata) || self.view.claims_of_node(node).any(|claim| is_deleted(&claim.metadata));
-            goes && is_ready(node)
+            let claim = self.view.claims_of_node(node).next();
+            // A node that was deleted itself goes with its NodeClaim.
+            is_deleted(claim.map_or(&node.metadata, |claim| &claim.metadata)) && is_ready(node)
         });
         let notes = reservation.metadata.annotations.iter().flatten();
         let has_units = notes.clone().any(|(key, _)| [RESOURCE_STATUS, DEVICE_ALLOCATED].contains(&key.as_str()));

@@ -1,6 +1,6 @@
 //! All kinds of faults at all steps that write, by seed; 260 plays hit each kind at each step at least twenty times.
 //!
-//! A play has all that writes something: pods that come and go, slots, a Reservation that is drawn from and one that expires, a
+//! A play has all that writes something: pods that come and go, slots, a Reservation that is drawn from and two that expire, a
 //! volume, preemption, a drain that a PodDisruptionBudget holds up and one that a grace period ends. `cargo test
 //! -p berth-controllers --test simulation at_each_write -- --nocapture` prints the table; it takes some nine CPU minutes.
 
@@ -90,7 +90,9 @@ async fn create_spare(world: &World, name: &str) {
 async fn stir(world: &World) {
     let wait = async |seconds: u64| tokio::time::sleep(Duration::from_secs(seconds)).await;
     world.create::<Reservation>(room("kept", "0s", "web")).await;
-    world.create::<Reservation>(room("brief", "45s", "nobody")).await;
+    for name in ["brief", "briefer"] {
+        world.create::<Reservation>(room(name, "45s", "nobody")).await;
+    }
     world.deploy(named("web", 6, |_| {})).await;
     world
         .deploy(named("db", 2, |pod| {
