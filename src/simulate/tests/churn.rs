@@ -314,7 +314,7 @@ fn a_reservation_whose_node_goes_comes_with_its_owners() {
         // It stays, and so does the Reservation that it draws from.
         ("marked-owner", vec![web(1, marked)], 1, 1),
     ] {
-        let objects = [&[room.clone()], &objects[..]].concat();
+        let objects = [std::slice::from_ref(&room), &objects].concat();
         let outcome = run_of(folder, &[(2, "0.1")], ("Never", "template expireAfter: 1h |"), &objects, nothing);
         let last = outcome.samples.last().map(|known| (known.running, known.pending));
         assert_eq!((outcome.nodes.launched, last), (launched, Some((n_pods, 0))), "{folder}: {:?}", outcome.nodes);

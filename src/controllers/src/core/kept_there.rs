@@ -22,6 +22,16 @@ use crate::view::Protected;
 /// How long is waited for more before it is seen who may leave.
 const GATHER: Duration = Duration::from_secs(1);
 
+/// How long a node that goes away waits for its pods.
+enum Drains {
+    /// It does not: it stands, or its machine ends.
+    Not,
+    /// Until it has to be gone.
+    Until(Timestamp),
+    /// For as long as they stay.
+    WhileTheyStay,
+}
+
 impl Core {
     /// What is decided next is decided with those who stay now.
     pub(super) fn tell_who_stays(&mut self, now: Timestamp) {
@@ -95,13 +105,16 @@ impl Core {
 
     /// The pods that stay on a node which goes away, and when the first of them does not any more.
     fn never_evicted_from(&self, node: &Node, now: Timestamp) -> (Vec<&PodRecord>, Option<Timestamp>) {
-        let none = (Vec::new(), None);
-        let Some((drains_until, name)) = self.drains_until(node).zip(node.metadata.name.as_deref()) else {
-            return none;
+        let nobody = (Vec::new(), None);
+        let Some(name) = node.metadata.name.as_deref() else { return nobody };
+        let deadline = match self.drains(node) {
+            Drains::WhileTheyStay => None,
+            Drains::Until(deadline) => Some(deadline),
+            Drains::Not => return nobody,
         };
         let mut until = None::<Timestamp>;
         let mut waits = |grace: i64| {
-            let Some(deadline) = drains_until else { return true };
+            let Some(deadline) = deadline else { return true };
             let grace = Duration::from_secs(u64::try_from(grace).unwrap_or(0));
             let end = before(before(deadline, grace), LEAD);
             until = until.into_iter().chain((end > now).then_some(end)).min();
@@ -116,29 +129,29 @@ impl Core {
             .collect();
         let mut staying: Vec<&PodRecord> = berth_disruption::never_evicted(&self.state, pods.iter().copied()).collect();
         if staying.is_empty() {
-            return none;
+            return nobody;
         }
         // Those who tolerate its taint end with the machine, which waits for the others.
         staying.extend(pods.into_iter().map(|(pod, _)| pod).filter(|pod| berth_disruption::ends_with_its_node(pod)));
         (staying, until)
     }
 
-    /// Until when a node that goes away waits for its pods, which may be for as long as they stay.
-    fn drains_until(&self, node: &Node) -> Option<Option<Timestamp>> {
-        let claim = self.view.claims_of_node(node).next().filter(|_| is_ready(node))?;
-        let deletion = claim.metadata.deletion_timestamp.as_ref()?;
+    /// How long a node that goes away waits for its pods.
+    fn drains(&self, node: &Node) -> Drains {
+        let Some(claim) = self.view.claims_of_node(node).next().filter(|_| is_ready(node)) else { return Drains::Not };
+        let Some(deletion) = &claim.metadata.deletion_timestamp else { return Drains::Not };
         let status = claim.status.as_ref();
         let is_told_to_end =
             status.is_some_and(|status| conditions::is_true(&status.conditions, conditions::INSTANCE_TERMINATING));
         let id = status.and_then(|status| status.provider_id.as_deref()).unwrap_or_default();
         if is_told_to_end || self.interrupted.contains_key(id) {
-            return None;
+            return Drains::Not;
         }
         let annotations = claim.metadata.annotations.as_ref();
         if let Some(written) = annotations.and_then(|all| all.get(labels::TERMINATION_TIMESTAMP)) {
-            return written.parse().ok().map(Some);
+            return written.parse().map_or(Drains::Not, Drains::Until);
         }
         let grace = claim.spec.termination_grace_period.as_ref().and_then(berth_api::GoDuration::to_std);
-        Some(grace.map(|grace| after(deletion.0, grace)))
+        grace.map_or(Drains::WhileTheyStay, |grace| Drains::Until(after(deletion.0, grace)))
     }
 }

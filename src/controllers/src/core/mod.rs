@@ -467,7 +467,9 @@ impl Core {
                 Concerns::Claim(name) => {
                     self.expect_interruptions(&name, now);
                     let node = self.view.claims.get(&name).and_then(|claim| claim.status.as_ref()?.node_name.clone());
-                    node.into_iter().for_each(|node| self.touch_reservations_on(&node));
+                    if let Some(node) = node {
+                        self.touch_reservations_on(&node);
+                    }
                     if let Some(id) = self.disrupting.of_claim(&name) {
                         self.queue.add(Job::Command(id));
                     }

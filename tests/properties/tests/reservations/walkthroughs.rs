@@ -35,6 +35,7 @@ fn seen(owners: &[(&str, [i64; 3], bool)]) -> Seen {
         owner: CurrentOwner { uid: format!("u-{name}"), namespace: "default".into(), name: (*name).into() },
         requests: Some(Resources::from_amounts(amounts)),
         ran_before: *ran_before,
+        leaves: false,
     };
     Seen { owners: owners.iter().map(owner).collect(), ..Seen::default() }
 }
