@@ -30,6 +30,8 @@ struct Limit<'a> {
     allowed: i32,
     /// Whether it would allow none were all of its pods healthy.
     is_closed: bool,
+    /// Whether its controller counts none: there are none yet that somebody makes anew.
+    expects_none: bool,
     /// Whether pods that are not ready may go whatever is allowed.
     frees_unhealthy: bool,
 }
@@ -54,6 +56,7 @@ impl<'a> Limits<'a> {
                 selector,
                 allowed,
                 is_closed: budget.status.as_ref().is_some_and(|status| wants_all(budget, status)),
+                expects_none: budget.status.as_ref().is_some_and(|status| status.expected_pods == 0),
                 frees_unhealthy: spec.unhealthy_pod_eviction_policy.as_deref() == Some("AlwaysAllow"),
             });
         }
@@ -107,7 +110,7 @@ impl Limits<'_> {
     fn keep_for_good(&self, pod: &PodRecord) -> bool {
         match self.of_pod(pod).as_slice() {
             [] => false,
-            [limit] => limit.is_closed && !limit.frees(pod),
+            [limit] => limit.is_closed && !limit.frees(pod) && (!limit.expects_none || pod.controller().is_none()),
             _ => true,
         }
     }
@@ -149,7 +152,7 @@ pub fn why_kept<'p>(
 }
 
 /// Whether a budget wants all of its pods to be healthy, as far as its controller has counted. Of pods without a controller it may expect
-/// none, and lets none go.
+/// none, and let none go.
 fn wants_all(budget: &PodDisruptionBudget, status: &PodDisruptionBudgetStatus) -> bool {
     status.expected_pods <= status.desired_healthy
         && budget.metadata.generation.is_none_or(|generation| status.observed_generation >= Some(generation))
@@ -186,22 +189,27 @@ mod tests {
         };
         let keeps = |budgets: &[PodDisruptionBudget]| {
             let limits = Limits::of(budgets.iter(), &[]);
-            pods(1).iter().all(|pod| limits.keep_for_good(pod))
+            let owner =
+                json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "1", "controller": true}]);
+            limits.keep_for_good(&pod("web-0", &owner))
         };
         assert!(keeps(&[budget("web", 3, 3, 2)]));
         assert!(!keeps(&[budget("web", 4, 3, 2)]), "one may go once all are healthy");
         assert!(!keeps(&[budget("web", 3, 3, 1)]), "its spec has changed since");
         assert!(!keeps(&[budget("web", 0, 0, 2)]), "nobody was counted yet");
+        let bare = Limits::of([budget("web", 0, 0, 2)].iter(), &[]).keep_for_good(&pod("bare", &json!([])));
+        assert!(bare, "pods without a controller are not expected, and none may go");
         assert!(keeps(&[budget("web", 4, 3, 2), budget("other", 4, 3, 2)]), "nobody evicts a pod of two");
     }
 
     fn pods(count: usize) -> Vec<PodRecord> {
-        let pod = |i: usize| {
-            let metadata = json!({"name": format!("web-{i}"), "namespace": "shop", "labels": {"app": "web"}});
-            let pod: Pod = serde_json::from_value(json!({"metadata": metadata, "spec": {"containers": []}})).unwrap();
-            PodRecord::from(&pod)
-        };
-        (0..count).map(pod).collect()
+        (0..count).map(|i| pod(&format!("web-{i}"), &json!([]))).collect()
+    }
+
+    fn pod(name: &str, owners: &Value) -> PodRecord {
+        let metadata = json!({"name": name, "namespace": "shop", "labels": {"app": "web"}, "ownerReferences": owners});
+        let pod: Pod = serde_json::from_value(json!({"metadata": metadata, "spec": {"containers": []}})).unwrap();
+        PodRecord::from(&pod)
     }
 
     fn refusal(budgets: &[Value], pods: &[PodRecord]) -> Option<(String, Cause)> {
