@@ -294,6 +294,27 @@ fn who_stays_on_a_node_that_goes_counts_there_for_others() {
     }
 }
 
+/// The regression: while it was decided about nodes that were to go, a node was launched for a pod of lower priority that would have had to
+/// give way to their pods. These had room beside it then, and the nodes were replaced by as many as there were, for ever.
+#[test]
+fn no_node_is_launched_for_who_gives_way_to_pods_of_nodes_that_may_yet_stay() {
+    let low =
+        "- {apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: low}, value: -10}\n".to_owned();
+    let apart = "affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [
+          {topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: least}}}]}}";
+    let objects = [
+        low,
+        deployment("least", 1, "cpu: 900m, memory: 32Mi", "priorityClassName: low"),
+        deployment("apart", 4, "cpu: 600m, memory: 1Gi", apart),
+        deployment("waits", 1, "cpu: 400m, memory: 1Gi", "nodeSelector: {nowhere: 'true'}"),
+        deployment("late", 0, "cpu: 1500m, memory: 1Mi", ""),
+    ];
+    let late = "- {at: 1h, scale: {name: late, replicas: 1}}\n";
+    let outcome = run("gives-way", (&[(2, "0.1"), (4, "0.2")], "30s"), &objects, late);
+    assert!(outcome.nodes.launched <= 10, "{:?}", outcome.nodes);
+    assert_eq!(outcome.samples.last().map(|known| (known.running, known.pending)), Some((6, 1)));
+}
+
 /// The regression: where a node went that holds a Reservation and a pod that draws from it, a node was launched for the pod, and another
 /// one for the Reservation once the pod had left. With a budget, owners that have to draw from it waited for good for those before them.
 #[test]

@@ -476,10 +476,19 @@ impl Core {
             && claims.next().is_some_and(|claim| claim.metadata.deletion_timestamp.is_none())
     }
 
-    /// Whether a pod runs on a node of a command that is not decided yet. A node planned for it and for others could be launched in
-    /// vain.
+    /// Whether a pod runs on a node of a command that is not decided yet, or on one that stands and would give way, maybe to such a pod.
+    /// A node planned for it and for others could be launched in vain.
     pub(super) fn may_yet_stay(&self, pod: &ObjectRef) -> bool {
-        pod.key.kind == berth_state::Kind::Pod && !self.disrupting.is_settled() && self.is_seen_to(pod)
+        pod.key.kind == berth_state::Kind::Pod
+            && !self.disrupting.is_settled()
+            && (self.is_seen_to(pod) || self.would_give_way(pod))
+    }
+
+    /// Whether a pod for which a node is planned runs on one that stands.
+    fn would_give_way(&self, pod: &ObjectRef) -> bool {
+        let known = self.view.pods.get(&super::schedule::pod_name(pod));
+        let node = known.and_then(|known| self.view.nodes.get(known.node.as_deref()?));
+        node.is_some_and(|node| !is_disrupted(node) && node.metadata.deletion_timestamp.is_none())
     }
 
     /// Whether a NodeClaim is launched in place of nodes that go.
