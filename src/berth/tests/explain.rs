@@ -338,3 +338,52 @@ fn an_owner_lacks_what_its_reservation_has_not_and_the_node_does_not_add() {
         assert_eq!(lacks(policy), line, "{policy}");
     }
 }
+
+const POOL: &str = "{apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: web}, spec: {template: {spec: {nodeClassRef: {group: \
+                    berth.sh, kind: FakeNodeClass, name: d}, requirements: []}}}}";
+
+/// The regression: the pod that was to do without it stood beside itself as it was, and was kept off by that.
+#[test]
+fn a_pod_whose_anti_affinity_can_be_met_nowhere_is_told_to_do_without() {
+    let pod = "{apiVersion: v1, kind: Pod, metadata: {name: web, labels: {app: web}}, spec: {containers: [{name: c, image: i, resources: \
+               {requests: {cpu: '1'}}}], affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: \
+               rack, labelSelector: {matchLabels: {app: web}}}]}}}}";
+    let run = with_input(&["explain", "-f", "-", "pod/web"], &[POOL, pod].join("\n---\n"));
+    assert!(run.stdout.contains("If it had no required pod anti-affinity: "), "{}", run.stdout);
+}
+
+/// The regression: of a pod that draws it was told that the Reservation is for others, and that its own node has no room for it.
+#[test]
+fn a_pod_that_runs_is_an_owner_of_what_it_draws_from() {
+    let documents = [
+        POOL,
+        "{apiVersion: v1, kind: Node, metadata: {name: n1}, status: {allocatable: {cpu: '2', memory: 4Gi, pods: '9'}}}",
+        "{apiVersion: scheduling.koordinator.sh/v1alpha1, kind: Reservation, metadata: {name: room, uid: r1}, spec: {ttl: 0s, \
+         allocateOnce: false, owners: [{labelSelector: {matchLabels: {app: web}}}], template: {spec: {containers: [{name: c, image: i, \
+         resources: {requests: {cpu: '2'}}}]}}}, status: {phase: Available, nodeName: n1, allocatable: {cpu: '2'}}}",
+        r#"{apiVersion: v1, kind: Pod, metadata: {name: web, uid: p1, labels: {app: web}, annotations:
+         {scheduling.koordinator.sh/reservation-allocated: '{"name": "room", "uid": "r1"}'}}, spec: {nodeName: n1, containers: [{name: c,
+         image: i, resources: {requests: {cpu: '1'}}}]}, status: {phase: Running}}"#,
+    ];
+    let run = with_input(&["explain", "-f", "-", "pod/web"], &documents.join("\n---\n"));
+    for expected in ["drawing from Reservation room\n", "1 of 1 nodes that exist would take it", "room on n1 matches: "]
+    {
+        assert!(run.stdout.contains(expected), "{expected}: {}{}", run.stdout, run.stderr);
+    }
+}
+
+/// The regression: NodePools were asked about a pod that may go to one node alone, as its DaemonSet's controller says.
+#[test]
+fn no_new_node_is_the_one_that_a_pod_may_go_to() {
+    let documents = [
+        POOL,
+        "{apiVersion: v1, kind: Node, metadata: {name: n1}, status: {allocatable: {cpu: '1', memory: 4Gi, pods: '9'}}}",
+        "{apiVersion: v1, kind: Pod, metadata: {name: agent}, spec: {containers: [{name: c, image: i, resources: {requests: {cpu: '2'}}}], \
+         affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchFields: [{key: \
+         metadata.name, operator: In, values: [n1]}]}]}}}}}",
+    ];
+    let run = with_input(&["explain", "-f", "-", "pod/agent"], &documents.join("\n---\n"));
+    let (_, changes) = run.stdout.split_once("What would have to change\n").unwrap();
+    assert!(changes.starts_with("  If it requested 1 less cpu (node n1 is nearest): node n1\n\n"), "{}", run.stdout);
+    assert!(!run.stdout.contains("NodePool"), "{}", run.stdout);
+}

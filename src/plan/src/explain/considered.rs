@@ -76,16 +76,19 @@ pub(super) fn consider_all(
     }
     // Those who are alike change with it, and keep nobody off any more.
     cluster.pending.truncate(own);
-    for row in &mut cluster.pending {
-        let is_alike = (row.kind, row.namespace, row.spec, row.labels)
-            == (subject.kind, subject.namespace, subject.spec, subject.labels);
-        if is_alike {
-            row.members.clear();
+    for (wish, changed) in apart {
+        let changed = cluster.intern_spec(changed);
+        for row in &mut cluster.pending {
+            let is_alike = (row.kind, row.namespace, row.spec, row.labels)
+                == (subject.kind, subject.namespace, subject.spec, subject.labels);
+            if is_alike {
+                row.spec = changed;
+            }
         }
+        let rows = vec![(wish, add_row(cluster, subject, changed))];
+        let universe = Universe::with_scores(cluster);
+        asked.say((&*cluster, &universe), &spec, rows, story);
     }
-    let rows = add_rows(cluster, subject, apart);
-    let universe = Universe::with_scores(cluster);
-    asked.say((&*cluster, &universe), &spec, rows, story);
 }
 
 /// How changes are asked about.
