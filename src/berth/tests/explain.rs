@@ -8,6 +8,10 @@ use serde_json::Value;
 
 const FOUR_SLOTS: &str = "examples/catalogues/four-slots.yaml";
 
+/// A NodePool of all types.
+const POOL: &str = "{apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: web}, spec: {template: {spec: {nodeClassRef: {group: \
+                    berth.sh, kind: FakeNodeClass, name: d}, requirements: []}}}}";
+
 fn explain(example: &str, object: &str, more: &[&str]) -> Run {
     let folder = format!("examples/{example}");
     let input = ["explain", "-f", &folder, "--instance-types", FOUR_SLOTS, "--now", "2026-01-01T00:00:00Z"];
@@ -288,8 +292,6 @@ fn no_offering_takes_a_pod_that_has_to_draw_from_a_reservation() {
 
 #[test]
 fn a_node_claim_is_told_of_as_its_node() {
-    let pool = "{apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: web}, spec: {template: {spec: {nodeClassRef: {group: \
-                berth.sh, kind: FakeNodeClass, name: d}, requirements: []}}}}";
     let labels = "{karpenter.sh/nodepool: web, karpenter.sh/registered: 'true', karpenter.sh/initialized: 'true', \
                   node.kubernetes.io/instance-type: m5.large, karpenter.sh/capacity-type: on-demand, topology.kubernetes.io/zone: port-1a}";
     let node = format!(
@@ -300,7 +302,7 @@ fn a_node_claim_is_told_of_as_its_node() {
         "{{apiVersion: karpenter.sh/v1, kind: NodeClaim, metadata: {{name: web-x7k2p, labels: {labels}}}, spec: {{nodeClassRef: {{group: \
          berth.sh, kind: FakeNodeClass, name: d}}, requirements: []}}, status: {{nodeName: n1, providerID: 'fake://i-1'}}}}"
     );
-    let input = [pool.to_owned(), node, claim].join("\n---\n");
+    let input = [POOL.to_owned(), node, claim].join("\n---\n");
     let told =
         |object: &str| with_input(&["explain", "-f", "-", object, "--now", "2026-01-01T00:00:00Z"], &input).stdout;
     let of_claim = told("nodeclaim/web-x7k2p");
@@ -338,9 +340,6 @@ fn an_owner_lacks_what_its_reservation_has_not_and_the_node_does_not_add() {
         assert_eq!(lacks(policy), line, "{policy}");
     }
 }
-
-const POOL: &str = "{apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: web}, spec: {template: {spec: {nodeClassRef: {group: \
-                    berth.sh, kind: FakeNodeClass, name: d}, requirements: []}}}}";
 
 /// The regression: the pod that was to do without it stood beside itself as it was, and was kept off by that.
 #[test]

@@ -7,6 +7,7 @@ use berth_state::{Key, Kind, NodeRecord, ObjectRef, PodRecord};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use crate::Options;
 use crate::command::Method;
 use crate::drift::drift;
 use crate::pdb::Limits;
@@ -15,7 +16,6 @@ use crate::prices::{Price, Prices};
 use crate::reason::{Cause, Reason, reason};
 use crate::rooms;
 use crate::slot_kind::{SlotKind, slot_kind};
-use crate::{LEAD, Options};
 
 /// On a NodePool, `true`: its empty nodes on capacity reservations stay, as removing them saves no rent.
 pub const KEEP_EMPTY_RESERVED: &str = "berth.sh/keep-empty-reserved-nodes";
@@ -290,22 +290,16 @@ impl<'a> Facts<'a> {
         reasons
     }
 
-    /// What keeps its pods where they are, in Karpenter's words, and how many of them.
+    /// The pods that stay until shortly before its `terminationGracePeriod` ends, were it told to go now.
     fn left_behind(&self, moved: &[&PodRecord], limits: &Limits<'_>) -> Vec<ObjectRef> {
         let given = self.claim.and_then(|claim| claim.spec.termination_grace_period.as_ref()?.to_std());
         let Some(given) = given else { return Vec::new() };
-        let waits = |pod: &&&PodRecord| given > LEAD.saturating_add(pods::grace(pod));
-        let mut stay: Vec<ObjectRef> =
-            moved.iter().filter(waits).filter(|pod| limits.keep_always(pod)).map(|pod| pod.reference()).collect();
-        if !stay.is_empty() {
-            let tolerate = moved.iter().filter(waits).filter(|pod| !pods::is_evicted(pod));
-            stay.extend(tolerate.map(|pod| pod.reference()));
-            stay.sort_unstable();
-            stay.dedup();
-        }
-        stay
+        let given = SignedDuration::try_from(given).unwrap_or(SignedDuration::MAX);
+        let deadline = self.now.checked_add(given).unwrap_or(Timestamp::MAX);
+        limits.who_stays(moved, Some(deadline), self.now).0.into_iter().map(PodRecord::reference).collect()
     }
 
+    /// What keeps its pods where they are, in Karpenter's words, and how many of them.
     fn blocked_by_pods(&self, limits: &Limits<'_>) -> Vec<Reason> {
         let mut of_pods: BTreeMap<(String, Cause), usize> = BTreeMap::new();
         for pod in self.pods {

@@ -49,7 +49,7 @@ pub use candidate::{KEEP_EMPTY_RESERVED, REPLACE_IN_SLOT, check_do_not_disrupt_o
 pub use command::{Command, Disruption, Kept, Method, Places, Why};
 pub use drift::static_drift;
 pub use hash::{HASH_VERSION, rehash, template_hash};
-pub use pdb::{LEAD, ends_with_its_node, never_evicted, why_kept};
+pub use pdb::{WhoStays, why_kept};
 pub use pods::{DisruptionCost, check_do_not_disrupt};
 pub use reason::{Cause, Reason};
 pub use recheck::{Renewed, confirm, needs_all, renew};

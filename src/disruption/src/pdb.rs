@@ -1,12 +1,11 @@
 //! PodDisruptionBudgets: which pods may not be evicted now.
 
-use std::cell::LazyCell;
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use berth_api::labels::DO_NOT_DISRUPT;
 use berth_state::{PodRecord, State, allowed_disruptions};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
@@ -15,7 +14,7 @@ use crate::reason::Cause;
 
 /// How long before pods are deleted that nothing else lets leave, as their node has to be gone, places are planned for them: nodes may have
 /// to come up.
-pub const LEAD: Duration = Duration::from_secs(300);
+const LEAD: SignedDuration = SignedDuration::from_mins(5);
 
 /// The PodDisruptionBudgets of a cluster.
 #[derive(Debug, Default)]
@@ -95,9 +94,32 @@ impl Limits<'_> {
         Some((annotation, Cause::Other))
     }
 
+    /// See [`WhoStays::on`].
+    pub(crate) fn who_stays<'p>(
+        &self,
+        pods: &[&'p PodRecord],
+        deadline: Option<Timestamp>,
+        now: Timestamp,
+    ) -> (Vec<&'p PodRecord>, Option<Timestamp>) {
+        let until = |pod: &PodRecord| {
+            let before = pods::grace(pod).saturating_add(LEAD);
+            deadline.map(|deadline| deadline.checked_sub(before).unwrap_or(Timestamp::MIN))
+        };
+        let waits = |pod: &&&PodRecord| pods::is_moved(pod) && until(pod).is_none_or(|until| until > now);
+        let (evicted, others): (Vec<&PodRecord>, Vec<&PodRecord>) =
+            pods.iter().filter(waits).partition(|pod| pods::is_evicted(pod));
+        let mut staying: Vec<&PodRecord> = evicted.into_iter().filter(|pod| self.keep_always(pod)).collect();
+        if !staying.is_empty() {
+            // Those who tolerate its taint end with the machine, which waits for the others.
+            staying.extend(others);
+        }
+        let next = staying.iter().filter_map(|pod| until(pod)).min();
+        (staying, next)
+    }
+
     /// Whether a pod is told to leave at no time, but where its node has to be gone.
-    pub(crate) fn keep_always(&self, pod: &PodRecord) -> bool {
-        pods::is_evicted(pod) && (pods::protection(pod, Timestamp::MAX).is_some() || self.keep_for_good(pod))
+    fn keep_always(&self, pod: &PodRecord) -> bool {
+        pods::protection(pod, Timestamp::MAX).is_some() || self.keep_for_good(pod)
     }
 
     /// The budgets of a pod that is evicted when its node goes.
@@ -125,20 +147,32 @@ impl Limit<'_> {
     }
 }
 
-/// Those of these pods that nothing lets leave a node that drains, by what there is now: they must not be disrupted, as is said with each,
-/// or their budgets let them go neither now nor once all others are healthy.
-pub fn never_evicted<'p>(
-    state: &State,
-    pods: impl IntoIterator<Item = (&'p PodRecord, bool)>,
-) -> impl Iterator<Item = &'p PodRecord> {
-    let limits = LazyCell::new(|| Limits::of(state.all::<PodDisruptionBudget>().map(|budget| &**budget), &[]));
-    let pods = pods.into_iter().filter(|(pod, _)| pods::is_evicted(pod));
-    pods.filter(move |(pod, must_stay)| *must_stay || limits.keep_for_good(pod)).map(|(pod, _)| pod)
+/// Who stays on nodes that go away. What budgets say is read once, where somebody asks.
+#[derive(Debug)]
+pub struct WhoStays<'s> {
+    state: &'s State,
+    limits: OnceCell<Limits<'s>>,
 }
 
-/// Whether a pod is not evicted when its node goes, but ends with that, and is made anew elsewhere.
-pub fn ends_with_its_node(pod: &PodRecord) -> bool {
-    pods::is_moved(pod) && !pods::is_evicted(pod)
+impl<'s> WhoStays<'s> {
+    /// By what there is now.
+    pub fn of(state: &'s State) -> Self {
+        WhoStays { state, limits: OnceCell::new() }
+    }
+
+    /// Those of a node's pods that nothing lets leave it: they must not be disrupted, or their budgets let them go neither now nor once all
+    /// others are healthy. Where the node has to be gone by some time, they stay until shortly before they are deleted; then nobody does,
+    /// and what comes second is when the first of them does not any more.
+    pub fn on(
+        &self,
+        node: &str,
+        deadline: Option<Timestamp>,
+        now: Timestamp,
+    ) -> (Vec<&'s PodRecord>, Option<Timestamp>) {
+        let pods: Vec<&PodRecord> = self.state.pods_on(node).map(|pod| &**pod).collect();
+        let limits = || Limits::of(self.state.all::<PodDisruptionBudget>().map(|budget| &**budget), &[]);
+        self.limits.get_or_init(limits).who_stays(&pods, deadline, now)
+    }
 }
 
 /// Of each of these pods: why it is not told to leave now.

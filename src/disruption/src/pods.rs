@@ -1,7 +1,5 @@
 //! What a node's pods say about its disruption: who moves, what moving costs, and who may not be moved.
 
-use std::time::Duration;
-
 use berth_api::GoDuration;
 use berth_api::labels::DO_NOT_DISRUPT;
 use berth_model::Money;
@@ -110,9 +108,9 @@ pub(crate) fn is_evicted(pod: &PodRecord) -> bool {
 }
 
 /// How long a pod is given to stop.
-pub(crate) fn grace(pod: &PodRecord) -> Duration {
+pub(crate) fn grace(pod: &PodRecord) -> SignedDuration {
     let seconds = pod.spec().and_then(|spec| spec.termination_grace_period_seconds).unwrap_or(30);
-    Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
+    SignedDuration::from_secs(seconds.max(0))
 }
 
 /// What is wrong with a pod's `karpenter.sh/do-not-disrupt`, if it means nothing: it protects until it is mended.

@@ -75,8 +75,7 @@ pub(crate) fn add(
 }
 
 /// The node that alone may take a pod, where it names one, as those of DaemonSets do.
-/// The one node that pods of a spec may go to, as those of a DaemonSet.
-pub(crate) fn only_node(spec: &PodSpec, cluster: &Cluster) -> Option<Sym> {
+fn only_node(spec: &PodSpec, cluster: &Cluster) -> Option<Sym> {
     match &*spec.required_terms {
         [term] => term.get(cluster.well_known.field_name)?.single(),
         _ => None,

@@ -13,6 +13,8 @@ use deployment::{deployment, of_one_pool};
 /// Types of 2, 4 and 8 CPUs at these prices.
 const THREE: &[(u32, &str)] = &[(2, "0.1"), (4, "0.2"), (8, "0.28")];
 
+const LOW: &str = "- {apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: low}, value: -10}\n";
+
 fn catalogue(types: &[(u32, &str)]) -> String {
     let of_type = |(cpu, price): &(u32, &str)| {
         format!(
@@ -73,13 +75,11 @@ fn room(cpu: &str, app: &str) -> String {
 /// counted on their place elsewhere meanwhile, which went as well.
 #[test]
 fn pods_that_tolerate_the_taint_of_nodes_that_go_keep_their_places() {
-    let low =
-        "- {apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: low}, value: -10}\n".to_owned();
     let apart = "tolerations: [{operator: Exists}]
         affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [
           {topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: web}}}]}}";
     let objects = [
-        low,
+        LOW.to_owned(),
         deployment("big", 1, "cpu: 3500m, memory: 1Gi", "priorityClassName: low"),
         deployment("web", 1, "cpu: '1', memory: 1Gi", apart),
     ];
@@ -298,12 +298,10 @@ fn who_stays_on_a_node_that_goes_counts_there_for_others() {
 /// give way to their pods. These had room beside it then, and the nodes were replaced by as many as there were, for ever.
 #[test]
 fn no_node_is_launched_for_who_gives_way_to_pods_of_nodes_that_may_yet_stay() {
-    let low =
-        "- {apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: low}, value: -10}\n".to_owned();
     let apart = "affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [
           {topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: least}}}]}}";
     let objects = [
-        low,
+        LOW.to_owned(),
         deployment("least", 1, "cpu: 900m, memory: 32Mi", "priorityClassName: low"),
         deployment("apart", 4, "cpu: 600m, memory: 1Gi", apart),
         deployment("waits", 1, "cpu: 400m, memory: 1Gi", "nodeSelector: {nowhere: 'true'}"),

@@ -3,21 +3,19 @@
 //! launched for them would stand empty. They count where they run. Once something frees them they are planned for, and shortly before
 //! they are deleted, where their node has to be gone by some time.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use berth_api::labels;
-use berth_disruption::LEAD;
+use berth_disruption::WhoStays;
 use berth_state::{Event, PodRecord, StayingPods};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 
 use super::{Core, Job};
 use crate::claim::{conditions, is_ready};
-use crate::clock::{after, before};
+use crate::clock::after;
 use crate::kind::Kind;
 use crate::observed::{Object, Observed};
-use crate::view::Protected;
 
 /// How long is waited for more before it is seen who may leave.
 const GATHER: Duration = Duration::from_secs(1);
@@ -78,11 +76,11 @@ impl Core {
     }
 
     fn who_stays(&mut self, now: Timestamp) -> Event {
-        let nodes = self.view.tainted.iter().filter_map(|name| self.view.nodes.get(name));
+        let who = WhoStays::of(&self.state);
         let mut staying = StayingPods::new();
         let mut next = None::<Timestamp>;
-        for node in nodes {
-            let (pods, until) = self.never_evicted_from(node, now);
+        for node in self.view.tainted.iter().filter_map(|name| self.view.nodes.get(name)) {
+            let (pods, until) = self.who_stays_on(node, &who, now);
             next = next.into_iter().chain(until).min();
             for pod in pods {
                 let on_node = staying.entry(pod.node().unwrap_or_default().into()).or_default();
@@ -96,44 +94,19 @@ impl Core {
         Event::Stays(staying)
     }
 
-    /// The pods that stay on a node which goes away, by namespace and name.
-    pub(super) fn who_stays_on(&self, node: &str, now: Timestamp) -> BTreeSet<(String, String)> {
-        let node = self.view.nodes.get(node);
-        let pods = node.map_or_else(Vec::new, |node| self.never_evicted_from(node, now).0);
-        pods.into_iter().map(|pod| (pod.namespace().to_owned(), pod.name().to_string())).collect()
-    }
-
-    /// The pods that stay on a node which goes away, and when the first of them does not any more.
-    fn never_evicted_from(&self, node: &Node, now: Timestamp) -> (Vec<&PodRecord>, Option<Timestamp>) {
-        let nobody = (Vec::new(), None);
-        let Some(name) = node.metadata.name.as_deref() else { return nobody };
-        let deadline = match self.drains(node) {
-            Drains::WhileTheyStay => None,
-            Drains::Until(deadline) => Some(deadline),
-            Drains::Not => return nobody,
-        };
-        let mut until = None::<Timestamp>;
-        let mut waits = |grace: i64| {
-            let Some(deadline) = deadline else { return true };
-            let grace = Duration::from_secs(u64::try_from(grace).unwrap_or(0));
-            let end = before(before(deadline, grace), LEAD);
-            until = until.into_iter().chain((end > now).then_some(end)).min();
-            end > now
-        };
-        let pods = self.view.pods_on(name).filter(|pod| pod.deletion.is_none());
-        let pods: Vec<(&PodRecord, bool)> = pods
-            .filter_map(|pod| {
-                let record = self.state.pod(&pod.name.namespace, &pod.name.name)?;
-                waits(pod.grace_seconds).then_some((&**record, pod.do_not_disrupt == Some(Protected::Always)))
-            })
-            .collect();
-        let mut staying: Vec<&PodRecord> = berth_disruption::never_evicted(&self.state, pods.iter().copied()).collect();
-        if staying.is_empty() {
-            return nobody;
+    /// The pods that stay on a node, if it goes away, and when the first of them does not any more.
+    pub(super) fn who_stays_on<'s>(
+        &self,
+        node: &Node,
+        who: &WhoStays<'s>,
+        now: Timestamp,
+    ) -> (Vec<&'s PodRecord>, Option<Timestamp>) {
+        let name = node.metadata.name.as_deref().unwrap_or_default();
+        match self.drains(node) {
+            Drains::WhileTheyStay => who.on(name, None, now),
+            Drains::Until(deadline) => who.on(name, Some(deadline), now),
+            Drains::Not => (Vec::new(), None),
         }
-        // Those who tolerate its taint end with the machine, which waits for the others.
-        staying.extend(pods.into_iter().map(|(pod, _)| pod).filter(|pod| berth_disruption::ends_with_its_node(pod)));
-        (staying, until)
     }
 
     /// How long a node that goes away waits for its pods.

@@ -466,8 +466,9 @@ impl Core {
             match one {
                 Concerns::Claim(name) => {
                     self.expect_interruptions(&name, now);
-                    let node = self.view.claims.get(&name).and_then(|claim| claim.status.as_ref()?.node_name.clone());
-                    if let Some(node) = node {
+                    let claim = self.view.claims.get(&name);
+                    let going = claim.filter(|claim| claim.metadata.deletion_timestamp.is_some());
+                    if let Some(node) = going.and_then(|claim| claim.status.as_ref()?.node_name.clone()) {
                         self.touch_reservations_on(&node);
                     }
                     if let Some(id) = self.disrupting.of_claim(&name) {

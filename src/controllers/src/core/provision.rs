@@ -24,7 +24,7 @@ use crate::clock::{after, back_off, elapsed};
 use crate::kind::{Kind, NamedObject};
 use crate::metrics::Counter;
 use crate::notice::Notice;
-use crate::write::{Answered, Op, Outcome, Write};
+use crate::write::{Op, Outcome, Write};
 use berth_disruption::{HASH_VERSION, template_hash};
 
 /// How often what found no place is planned again although nothing changed.
@@ -316,7 +316,8 @@ impl Core {
     pub(super) fn created(&mut self, job: &Job, write: &Write, outcome: &Outcome, now: Timestamp) {
         self.settle(job, write, outcome, now);
         self.queue.done(job);
-        if let Some(id) = self.disrupting.of_claim(&write.key.name) {
+        let command = self.disrupting.of_claim(&write.key.name);
+        if let Some(id) = command {
             self.queue.add(Job::Command(id));
         }
         let Op::Create(body) = &write.op else { return };
@@ -326,9 +327,10 @@ impl Core {
             Outcome::Done(answer) => {
                 self.count_created(write);
                 self.uncreatable.remove(pool);
-                let version = answer.as_ref().map(Answered::version);
-                if let Some(uid) = version.and_then(|version| version.uid) {
-                    self.tell_replacement(&write.key.name, uid, now);
+                if let Some((id, answer)) = command.zip(answer.as_ref())
+                    && let Some(uid) = answer.version().uid
+                {
+                    self.tell_replacement(id, &write.key, uid, now);
                 }
             }
             Outcome::Fenced => {}

@@ -1,17 +1,17 @@
 //! The Reservation controller: phases, conditions, owners and expiry, by the life cycle that scheduling decides.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use berth_api::labels::koordinator::{DEVICE_ALLOCATED, RESOURCE_STATUS};
 use berth_api::{Reservation, ReservationCondition, ReservationPhase, ReservationStatus};
 use berth_decisions::Binding;
+use berth_disruption::WhoStays;
 use berth_model::{Cluster, MemberKind, NodeRoom, PendingRow, Phase, PreAllocationMode, ReservationId};
 use berth_scheduling::reservation::lifecycle::{
     self, AVAILABLE, Condition, CurrentOwner, EXPIRED, ROOM_TAKEN, SCHEDULED, SUCCEEDED, Seen, SeenOwner, Status,
     Terms, UNSCHEDULABLE, WAITING,
 };
-use berth_state::{ObjectRef, Patch};
+use berth_state::{ObjectRef, Patch, PodRecord};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
@@ -266,14 +266,16 @@ impl Core {
             }));
         }
         let is_node_going = self.can_leave(reservation, node);
-        let staying = if is_node_going { self.who_stays_on(node, now) } else { BTreeSet::new() };
+        let going = self.view.nodes.get(node).filter(|_| is_node_going);
+        let staying = going.map(|node| self.who_stays_on(node, &WhoStays::of(&self.state), now).0).unwrap_or_default();
         let since = status.scheduled.as_ref().map(|scheduled| scheduled.last_transition);
         let owners = owners.into_iter().map(|(namespace, name, requests)| {
             let pod = self.state.pod(&namespace, &name);
             let uid = pod.and_then(|pod| pod.uid()).unwrap_or_default().into_owned();
             let started = pod.and_then(|pod| pod.started()).map(Timestamp::as_second);
             let ran_before = reservation.spec.pre_allocation && started.zip(since).is_some_and(|(pod, own)| pod < own);
-            let leaves = is_node_going && !staying.contains(&(namespace.clone(), name.clone()));
+            let is_it = |pod: &&PodRecord| pod.namespace() == namespace && **pod.name() == *name;
+            let leaves = is_node_going && !staying.iter().any(is_it);
             SeenOwner { owner: CurrentOwner { uid, namespace, name }, requests, ran_before, leaves }
         });
         let owners = owners.collect();

@@ -317,7 +317,7 @@ impl<'s> Search<'s> {
         }
         if reasons.is_empty() {
             // Without a number: what is told of a node is to be the same the next time.
-            let text = "not considered: as many what-ifs as there may be were asked before".to_owned();
+            let text = "not considered: the what-ifs of this look were used up before".to_owned();
             reasons.push(reason(text));
         }
         reasons

@@ -11,10 +11,9 @@ use berth_provisioning::{Considered, Options, Refusal, consider, launchable};
 use berth_quantity::Quantity;
 use berth_scheduling::reasons::NO_TYPE;
 use berth_scheduling::reservation::{Seeker, may_draw_from};
-use berth_scheduling::{Scheduler, Verdict};
+use berth_scheduling::{Scheduler, Verdict, is_of_one_node};
 
 use super::{Admitting, Change, Explanation, NodesSay, Obstacle, PoolSays};
-use crate::hints::only_node;
 use crate::outcome::Outcome;
 use crate::pool_hints::PoolHints;
 use crate::{FeatureGates, decimal};
@@ -44,51 +43,48 @@ pub(super) fn consider_all(
     story: &mut Explanation,
 ) {
     let Some(spec) = cluster.spec(subject.spec).cloned() else { return };
-    let has_own_node = only_node(&spec, cluster).is_some();
+    let is_of_one_node = is_of_one_node(cluster, &spec);
     let mut wishes = if story.has_place { Vec::new() } else { with_one_wish_less(cluster, &spec) };
-    if has_own_node {
+    if is_of_one_node {
         // Which node that is, its controller says.
         wishes.retain(|(wish, _)| !matches!(wish, Wish::Other(NODE_AFFINITY)));
     }
-    let (apart, wishes): (Vec<_>, Vec<_>) =
-        wishes.into_iter().partition(|(wish, _)| matches!(wish, Wish::Other(ANTI_AFFINITY)));
-    let asked = Asked { outcome, options, is_of_one_node: has_own_node };
+    let apart = wishes.iter().position(|(wish, _)| matches!(wish, Wish::Other(ANTI_AFFINITY)));
+    let apart = apart.map(|at| wishes.remove(at));
+    let asked = Asked { outcome, options, is_of_one_node };
     let own = add_row(cluster, subject, subject.spec);
-    let rows = add_rows(cluster, subject, wishes);
+    let mut rows = Vec::new();
+    for (wish, spec) in wishes {
+        let spec = cluster.intern_spec(spec);
+        rows.push((wish, add_row(cluster, subject, spec)));
+    }
     let universe = Universe::with_scores(cluster);
     let mut scheduler = Scheduler::new(cluster, &universe, launchable(cluster, &universe));
     let Some(class) = class_of(&universe, own) else { return };
     story.nodes = nodes_say(&mut scheduler, outcome.n_there, cluster, class);
     let mut considered = consider(cluster, &universe, class, options, &outcome.taken);
-    let is_launched_for = may_be_launched_for(cluster, subject.spec);
-    if !is_launched_for {
+    if must_draw(cluster, subject.spec) {
         considered.iter_mut().for_each(launch_none);
-    }
-    if !story.has_place && is_launched_for && !has_own_node {
+    } else if !story.has_place && !is_of_one_node {
         story.changes.extend(considered.iter().flat_map(|pool| changes_of(cluster, pool)));
     }
-    if !has_own_node {
+    if !is_of_one_node {
         story.node_pools = pools_say(cluster, gates, considered);
     }
-    asked.say((&*cluster, &universe), &spec, rows, story);
-    if apart.is_empty() {
-        return;
-    }
+    asked.say((&*cluster, &universe, &mut scheduler), &spec, rows, story);
+    let Some((wish, changed)) = apart else { return };
     // Those who are alike change with it, and keep nobody off any more.
     cluster.pending.truncate(own);
-    for (wish, changed) in apart {
-        let changed = cluster.intern_spec(changed);
-        for row in &mut cluster.pending {
-            let is_alike = (row.kind, row.namespace, row.spec, row.labels)
-                == (subject.kind, subject.namespace, subject.spec, subject.labels);
-            if is_alike {
-                row.spec = changed;
-            }
-        }
-        let rows = vec![(wish, add_row(cluster, subject, changed))];
-        let universe = Universe::with_scores(cluster);
-        asked.say((&*cluster, &universe), &spec, rows, story);
-    }
+    let changed = cluster.intern_spec(changed);
+    let is_alike = |row: &&mut PendingRow| {
+        (row.kind, row.namespace, row.spec, row.labels)
+            == (subject.kind, subject.namespace, subject.spec, subject.labels)
+    };
+    cluster.pending.iter_mut().filter(is_alike).for_each(|row| row.spec = changed);
+    let rows = vec![(wish, add_row(cluster, subject, changed))];
+    let universe = Universe::with_scores(cluster);
+    let mut scheduler = Scheduler::new(cluster, &universe, launchable(cluster, &universe));
+    asked.say((&*cluster, &universe, &mut scheduler), &spec, rows, story);
 }
 
 /// How changes are asked about.
@@ -103,19 +99,17 @@ impl Asked<'_> {
     /// Writes into the explanation which changes of a spec would do.
     fn say(
         &self,
-        (cluster, universe): (&Cluster, &Universe),
+        (cluster, universe, scheduler): (&Cluster, &Universe, &mut Scheduler<'_>),
         spec: &PodSpec,
         rows: Vec<(Wish, usize)>,
         story: &mut Explanation,
     ) {
-        let mut scheduler = Scheduler::new(cluster, universe, launchable(cluster, universe));
         for (wish, row) in rows {
             let Some(class) = class_of(universe, row) else { continue };
-            let nodes = admitting(&mut scheduler, cluster, class);
-            let is_launched_for = cluster.pending.get(row).is_some_and(|row| may_be_launched_for(cluster, row.spec))
-                && !self.is_of_one_node;
+            let nodes = admitting(scheduler, cluster, class);
+            let must_draw = cluster.pending.get(row).is_some_and(|row| must_draw(cluster, row.spec));
             let offerings = match wish {
-                Wish::Other(_) if is_launched_for => {
+                Wish::Other(_) if !must_draw && !self.is_of_one_node => {
                     let pools = consider(cluster, universe, class, self.options, &self.outcome.taken);
                     pools.iter().map(|pool| pool.open).sum()
                 }
@@ -140,18 +134,9 @@ fn class_of(universe: &Universe, row: usize) -> Option<ClassId> {
     universe.classes.iter().position(has).and_then(|at| u32::try_from(at).ok()).map(ClassId)
 }
 
-/// Those that have to draw from a Reservation come with it or to where it is.
-fn may_be_launched_for(cluster: &Cluster, spec: SpecId) -> bool {
-    cluster.spec(spec).is_some_and(|spec| spec.reservation.affinity.is_none())
-}
-
-fn add_rows(cluster: &mut Cluster, subject: &Subject, wishes: Vec<(Wish, PodSpec)>) -> Vec<(Wish, usize)> {
-    let mut rows = Vec::new();
-    for (wish, spec) in wishes {
-        let spec = cluster.intern_spec(spec);
-        rows.push((wish, add_row(cluster, subject, spec)));
-    }
-    rows
+/// Whether pods of a spec have to draw from a Reservation: they come with it, or to where it is, and nothing is launched for them.
+fn must_draw(cluster: &Cluster, spec: SpecId) -> bool {
+    cluster.spec(spec).is_some_and(|spec| spec.reservation.affinity.is_some())
 }
 
 fn add_row(cluster: &mut Cluster, subject: &Subject, spec: SpecId) -> usize {

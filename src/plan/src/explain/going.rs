@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use berth_api::ReservationPhase;
 use berth_disruption::why_kept;
 use berth_model::{Reservation, Sym};
 use berth_provisioning::Options;
@@ -47,7 +48,11 @@ impl Going {
                 let is_known = plan.cluster.reservations.iter().any(text);
                 let known = state.get_as::<berth_api::Reservation>("", &object.name).filter(|_| !is_known)?;
                 let phase = known.status.as_ref().map(|status| status.phase).unwrap_or_default();
-                Some(Going::Ended(format!("is {phase:?}, and holds nothing any more")))
+                let what = match phase {
+                    ReservationPhase::Succeeded | ReservationPhase::Failed => format!("is {phase:?}"),
+                    _ => "has expired, or is being deleted".to_owned(),
+                };
+                Some(Going::Ended(format!("{what}, and holds nothing any more")))
             }
             Kind::Node => {
                 state.node(&object.name).filter(|_| !stands(plan, &object.name))?;
@@ -109,12 +114,11 @@ impl Going {
                 let mut story = Explanation::of(format!("Node {}", object.name));
                 (story.has_place, story.outcome) = (true, "is going away".to_owned());
                 let outcome = Outcome::of(&mut plan);
-                let name = |on: &OnNode| format!("{}/{}", on.pod.namespace(), on.pod.name());
+                let name = |on: &OnNode| on.pod.reference().key.full_name();
                 let place = |on: &OnNode| {
                     let (namespace, name) = (on.pod.namespace().to_owned(), on.pod.name().to_string());
                     let (at, pod) = find_bound(&plan.cluster, &ObjectRef { kind: Kind::Pod, namespace, name })?;
-                    let goes = where_it_is(&plan, &outcome, at, plan.cluster.nodes.get(at)?.pods.get(pod)?);
-                    Some(format!("{}/{} {goes}", on.pod.namespace(), on.pod.name()))
+                    Some(where_it_is(&plan, &outcome, at, plan.cluster.nodes.get(at)?.pods.get(pod)?))
                 };
                 story.add("Pods that run here", pods.len().to_string());
                 let (stopping, others): (Vec<_>, Vec<_>) = pods.iter().partition(|on| on.pod.deletion().is_some());
@@ -124,7 +128,10 @@ impl Going {
                 let waits = kept.iter().filter_map(|on| Some(format!("{}: {}", name(on), on.kept.as_ref()?)));
                 story.add("Waits for", listed(waits.collect()));
                 story.add("Stop now", listed(stopping.iter().map(|on| name(on)).collect()));
-                let comes = remade.iter().map(|on| place(on).unwrap_or_else(|| format!("{} has no place", name(on))));
+                let comes = remade.iter().map(|on| {
+                    let place = place(on).unwrap_or_else(|| "has no place".to_owned());
+                    format!("{} {place}", name(on))
+                });
                 story.add("Are made anew elsewhere", listed(comes.collect()));
                 story.add("End with it", listed(others.iter().map(|on| name(on)).collect()));
                 story

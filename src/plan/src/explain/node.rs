@@ -70,8 +70,10 @@ pub(super) fn explain(mut plan: Plan, object: &ObjectRef) -> Result<Explanation,
     story.add("Pods that give way", plan.allocation.preempted(at).join(", "));
     if let Some(removal) = removal.filter(|_| launched.is_none()) {
         let runs_here = |pod: &berth_state::ObjectRef| {
-            let here = node.pods.iter().filter(|known| *known.name == *pod.key.name);
-            here.into_iter().any(|known| cluster.symbols.text(known.namespace) == &*pod.key.namespace)
+            let is_it = |known: &berth_model::BoundPod| {
+                *known.name == *pod.key.name && cluster.symbols.text(known.namespace) == &*pod.key.namespace
+            };
+            node.pods.iter().any(is_it)
         };
         if_it_went(&removal, runs_here, &mut story);
     }
@@ -105,8 +107,8 @@ fn if_it_went(removal: &Removal, runs_here: impl Fn(&berth_state::ObjectRef) -> 
         let rooms = launch.reservations.iter().map(|room| format!("Reservation {}", room.key.name));
         let others = match others.len() {
             0 => None,
-            1 => Some("1 pod of elsewhere".to_owned()),
-            n => Some(format!("{n} pods of elsewhere")),
+            1 => Some("1 pod from elsewhere".to_owned()),
+            n => Some(format!("{n} pods from elsewhere")),
         };
         let guests: Vec<String> = rooms.chain(pods).chain(others).collect();
         story.add("Would be launched", format!("{} for {}", launched_as(launch), guests.join(", ")));

@@ -438,12 +438,10 @@ impl Core {
     }
 
     /// Tells a NodeClaim that was created in place of nodes that go that it was, as Karpenter does.
-    pub(in crate::core) fn tell_replacement(&mut self, name: &str, uid: String, now: Timestamp) {
-        let command = self.disrupting.of_claim(name).and_then(|id| self.disrupting.commands.get(&id));
-        let Some(method) = command.map(|command| command.method) else { return };
-        let claim = NamedObject { kind: Kind::NodeClaim, namespace: String::new(), name: name.to_owned() };
-        let message = format!("Launching NodeClaim: {}", reason_of(method));
-        self.tell(Notice::of(claim, uid, "DisruptionLaunching", message), now);
+    pub(in crate::core) fn tell_replacement(&mut self, id: u64, claim: &NamedObject, uid: String, now: Timestamp) {
+        let Some(command) = self.disrupting.commands.get(&id) else { return };
+        let message = format!("Launching NodeClaim: {}", reason_of(command.method));
+        self.tell(Notice::of(claim.clone(), uid, "DisruptionLaunching", message), now);
     }
 
     /// Tells on the NodePools what a command does.

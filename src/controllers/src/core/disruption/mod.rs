@@ -37,6 +37,7 @@ use berth_model::Money;
 use berth_state::{ObjectRef, State};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::measure::Cause;
 use super::{Core, Job};
@@ -476,19 +477,18 @@ impl Core {
             && claims.next().is_some_and(|claim| claim.metadata.deletion_timestamp.is_none())
     }
 
-    /// Whether a pod runs on a node of a command that is not decided yet, or on one that stands and would give way, maybe to such a pod.
-    /// A node planned for it and for others could be launched in vain.
+    /// Whether a pod runs where it may stay, while it is not decided yet about nodes that are to go: on one of these, or where it would give
+    /// way, maybe to their pods. A node planned for it could be launched in vain.
     pub(super) fn may_yet_stay(&self, pod: &ObjectRef) -> bool {
-        pod.key.kind == berth_state::Kind::Pod
-            && !self.disrupting.is_settled()
-            && (self.is_seen_to(pod) || self.would_give_way(pod))
-    }
-
-    /// Whether a pod for which a node is planned runs on one that stands.
-    fn would_give_way(&self, pod: &ObjectRef) -> bool {
+        if pod.key.kind != berth_state::Kind::Pod || self.disrupting.is_settled() {
+            return false;
+        }
         let known = self.view.pods.get(&super::schedule::pod_name(pod));
         let node = known.and_then(|known| self.view.nodes.get(known.node.as_deref()?));
-        node.is_some_and(|node| !is_disrupted(node) && node.metadata.deletion_timestamp.is_none())
+        node.is_some_and(|node| {
+            let goes = |metadata: &ObjectMeta| metadata.deletion_timestamp.is_some();
+            !goes(&node.metadata) && !self.view.claims_of_node(node).any(|claim| goes(&claim.metadata))
+        })
     }
 
     /// Whether a NodeClaim is launched in place of nodes that go.
