@@ -100,7 +100,7 @@ impl World<'_> {
         let mut left = self.ledger.tally.left.clone();
         left.sort_unstable();
         for (class, count) in left {
-            let reasons = self.refusals(class);
+            let reasons = self.refusals(class, domains);
             solution.unschedulable.push(Unschedulable { class, count, reasons });
         }
         solution

@@ -225,7 +225,7 @@ fn columns_in_open_domains(
             let of_value = table.values(*key).iter().filter(|(value, _)| value == name);
             of_value.for_each(|(_, set)| columns.union_with(set));
         }
-        found.push((columns, reasons::topology(constraints)));
+        found.push((columns, reasons::topology(of_key.in_the_way().as_slice())));
     }
     found
 }

@@ -3,12 +3,14 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use berth_model::{ClassId, ColumnId, CounterId, HostCounts, PoolId, host_allowance};
+use berth_model::{ClassId, ColumnId, Constraint, CounterId, HostCounts, Node, PoolId, Sym, host_allowance};
 use berth_scheduling::filter::{self, Obstacle};
 use berth_scheduling::reasons::{self, Insufficient};
+use berth_scheduling::topology::Domains;
 use berth_scheduling::{admits_node, demands};
 use rustc_hash::FxHashMap;
 
+use crate::domains::KnownDomains;
 use crate::prepared::Prepared;
 use crate::solution::Refusal;
 use crate::tables::Tables;
@@ -31,6 +33,44 @@ pub(crate) enum Waived {
     Limits,
 }
 
+/// The domains of a topology key, as they are open to pods.
+struct Keyed {
+    key: Sym,
+    domains: Domains,
+    /// By name: which of the domains it is.
+    at: FxHashMap<Sym, usize>,
+    /// What keeps pods off all of them, or else off some.
+    in_the_way: Option<Constraint>,
+}
+
+impl Keyed {
+    fn new(key: Sym, domains: Domains) -> Self {
+        let at = domains.names.iter().enumerate().map(|(at, name)| (*name, at)).collect();
+        Keyed { key, at, in_the_way: domains.in_the_way(), domains }
+    }
+
+    /// What keeps pods off the domain of a node.
+    fn refusing(&self, node: &Node) -> Option<Constraint> {
+        let domain = node.labels.get(self.key).and_then(|name| self.at.get(&name));
+        domain.map_or(self.in_the_way, |at| self.domains.refusing(*at))
+    }
+}
+
+/// What keeps pods off new nodes.
+fn in_the_way(keyed: &[Keyed]) -> Option<Constraint> {
+    keyed.iter().find_map(|keyed| keyed.in_the_way)
+}
+
+/// What keeps pods off a node of its own, by what is counted there: the first constraint that does so alone, or else the first.
+fn on_host(counts: &HostCounts, host: &[Constraint], is_first: impl Fn(CounterId) -> bool) -> Option<&'static str> {
+    let closes = |constraints: &[Constraint]| host_allowance(counts, constraints, &is_first) == 0;
+    if !closes(host) {
+        return None;
+    }
+    let alone = host.iter().position(|constraint| closes(std::slice::from_ref(constraint))).unwrap_or(0);
+    Some(reasons::topology(host.get(alone..).unwrap_or_default()))
+}
+
 impl Tables<'_> {
     // Whether pods, or their volumes, tell nodes apart by name.
     fn names_nodes(&self, prepared: &Prepared<'_>) -> bool {
@@ -42,18 +82,23 @@ impl Tables<'_> {
 
 impl World<'_> {
     /// The reasons, counted, against the cluster as the plan leaves it and with no preference kept.
-    pub(crate) fn refusals(self, id: ClassId) -> Vec<Refusal> {
+    pub(crate) fn refusals(self, id: ClassId, domains: &mut KnownDomains) -> Vec<Refusal> {
         let Some(demand) = demands(self.tables.cluster, self.tables.universe, id).pop() else { return Vec::new() };
         let prepared = Prepared::new(self.tables, &demand);
         if let Some(refusal) = &prepared.spec.refusal {
             return vec![Refusal { reason: refusal.0.clone(), count: 0 }];
         }
+        let keyed = prepared.demand.keyed.iter().map(|(key, constraints)| {
+            let names = domains.names(self, constraints);
+            Keyed::new(*key, domains.loads(self, names, constraints))
+        });
+        let keyed: Vec<Keyed> = keyed.collect();
         let mut counts: BTreeMap<String, u32> = BTreeMap::new();
         // Counted before they are put into words, which takes longer.
         let mut by_reason: FxHashMap<NodeReason, u32> = FxHashMap::default();
         let mut admitted: FxHashMap<u32, bool> = FxHashMap::default();
         for index in 0..self.tables.cluster.nodes.len() {
-            if let Some(reason) = self.node_reason(&prepared, index, &mut admitted) {
+            if let Some(reason) = self.node_reason((&prepared, &keyed), index, &mut admitted) {
                 *by_reason.entry(reason).or_default() += 1;
             }
         }
@@ -73,7 +118,7 @@ impl World<'_> {
             let pool = PoolId::new(pool);
             let name = self.tables.cluster.symbols.text(definition.name);
             let mut of_pool: Vec<Refusal> = self
-                .pool_reasons(&prepared, pool)
+                .pool_reasons((&prepared, &keyed), pool)
                 .into_iter()
                 .map(|(reason, count)| Refusal { reason: reasons::of_pool(name, &reason), count })
                 .collect();
@@ -89,7 +134,7 @@ impl World<'_> {
     // `admitted` keeps what nodes of a kind say, where the pods tell none of them apart.
     fn node_reason(
         self,
-        prepared: &Prepared<'_>,
+        (prepared, keyed): (&Prepared<'_>, &[Keyed]),
         index: usize,
         admitted: &mut FxHashMap<u32, bool>,
     ) -> Option<NodeReason> {
@@ -107,17 +152,17 @@ impl World<'_> {
             None => {}
         }
         let first = |counter: CounterId| self.ledger.state.total(counter) == 0;
-        if host_allowance(&state.host_counts, &prepared.demand.host, first) == 0 {
-            return text(reasons::topology(&prepared.demand.host));
+        if let Some(reason) = on_host(&state.host_counts, &prepared.demand.host, first) {
+            return text(reason);
         }
-        match prepared.demand.keyed.first() {
-            Some((_, constraints)) => text(reasons::topology(constraints)),
+        match keyed.iter().find_map(|keyed| keyed.refusing(node)).or_else(|| in_the_way(keyed)) {
+            Some(constraint) => text(reasons::topology(&[constraint])),
             None => text(berth_scheduling::reservation::reasons::POLICY_CONFLICT),
         }
     }
 
     // By instance type of the pool's table: the obstacle of the column that comes furthest.
-    fn pool_reasons(self, prepared: &Prepared<'_>, pool: PoolId) -> Vec<(String, u32)> {
+    fn pool_reasons(self, (prepared, keyed): (&Prepared<'_>, &[Keyed]), pool: PoolId) -> Vec<(String, u32)> {
         let Some(definition) = self.tables.definition(pool) else { return Vec::new() };
         let table = self.tables.table(pool);
         let mut types: Vec<u32> = table.columns.iter().map(|column| column.instance_type).collect();
@@ -133,9 +178,11 @@ impl World<'_> {
         if let Some(reason) = reasons::pool_taint(self.tables.cluster, definition, &prepared.demand) {
             return vec![(reason, n_types)];
         }
+        // Where nothing else is in the way of a node.
+        let last = in_the_way(keyed).map_or(reasons::MIN_VALUES, |constraint| reasons::topology(&[constraint]));
         let mut furthest: FxHashMap<u32, (u8, String)> = FxHashMap::default();
         for (at, column) in table.with_ids() {
-            let obstacle = self.obstacle(prepared, pool, at);
+            let obstacle = self.obstacle_alone(prepared, pool, at).unwrap_or_else(|| (5, last.to_owned()));
             let known = furthest.entry(column.instance_type).or_insert_with(|| obstacle.clone());
             if obstacle.0 > known.0 {
                 *known = obstacle;
@@ -146,13 +193,6 @@ impl World<'_> {
             *counts.entry(reason).or_default() += 1;
         }
         counts.into_iter().collect()
-    }
-
-    fn obstacle(self, prepared: &Prepared<'_>, pool: PoolId, at: ColumnId) -> (u8, String) {
-        self.obstacle_alone(prepared, pool, at).unwrap_or_else(|| match prepared.demand.keyed.first() {
-            Some((_, constraints)) => (5, reasons::topology(constraints).to_owned()),
-            None => (5, reasons::MIN_VALUES.to_owned()),
-        })
     }
 
     fn why_kept_by_volumes(self, prepared: &Prepared<'_>) -> String {
@@ -220,9 +260,6 @@ impl World<'_> {
             return Some((5, reasons::EXCLUSIVE_CLAIM.to_owned()));
         }
         let first = |counter: CounterId| self.ledger.state.total(counter) == 0;
-        if host_allowance(&HostCounts::default(), &prepared.demand.host, first) == 0 {
-            return Some((5, reasons::topology(&prepared.demand.host).to_owned()));
-        }
-        None
+        on_host(&HostCounts::default(), &prepared.demand.host, first).map(|reason| (5, reason.to_owned()))
     }
 }

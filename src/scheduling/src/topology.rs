@@ -50,17 +50,20 @@ impl Domains {
 
     /// Whether one more pod may go to a domain.
     pub fn allows(&self, domain: usize) -> bool {
-        self.rules.iter().all(|rule| {
-            let Some(&count) = rule.counts.get(domain) else { return false };
-            match rule.constraint {
-                Constraint::AntiAffinity { .. } => count == 0,
-                Constraint::Affinity { counts_self, .. } => count > 0 || (rule.is_first && counts_self),
-                Constraint::Spread { max_skew, min_domains, counts_self, .. } => {
-                    let with = count.saturating_add(u32::from(counts_self));
-                    rule.eligible.get(domain) == Some(&true) && with.saturating_sub(rule.least(min_domains)) <= max_skew
-                }
-            }
-        })
+        self.rules.iter().all(|rule| rule.allows(domain))
+    }
+
+    /// The first constraint that keeps one more pod off a domain.
+    pub fn refusing(&self, domain: usize) -> Option<Constraint> {
+        self.rules.iter().find(|rule| !rule.allows(domain)).map(|rule| rule.constraint)
+    }
+
+    /// The first constraint that keeps one more pod off all domains, or else the first that keeps it off some.
+    pub fn in_the_way(&self) -> Option<Constraint> {
+        let mut domains = 0..self.names.len();
+        let closes = |rule: &&Rule| domains.clone().all(|domain| !rule.allows(domain));
+        let of_all = self.rules.iter().find(closes).map(|rule| rule.constraint);
+        of_all.or_else(|| domains.find_map(|domain| self.refusing(domain)))
     }
 
     /// Whether no pod may go to a domain any more, however many come to others.
@@ -126,6 +129,18 @@ impl Domains {
 }
 
 impl Rule {
+    fn allows(&self, domain: usize) -> bool {
+        let Some(&count) = self.counts.get(domain) else { return false };
+        match self.constraint {
+            Constraint::AntiAffinity { .. } => count == 0,
+            Constraint::Affinity { counts_self, .. } => count > 0 || (self.is_first && counts_self),
+            Constraint::Spread { max_skew, min_domains, counts_self, .. } => {
+                let with = count.saturating_add(u32::from(counts_self));
+                self.eligible.get(domain) == Some(&true) && with.saturating_sub(self.least(min_domains)) <= max_skew
+            }
+        }
+    }
+
     fn counts_self(&self) -> bool {
         let (Constraint::Spread { counts_self, .. }
         | Constraint::Affinity { counts_self, .. }
