@@ -101,8 +101,10 @@ impl Limits<'_> {
         deadline: Option<Timestamp>,
         now: Timestamp,
     ) -> (Vec<&'p PodRecord>, Option<Timestamp>) {
+        // Who is not told to leave has until the end.
         let until = |pod: &PodRecord| {
-            let before = pods::grace(pod).saturating_add(LEAD);
+            let grace = if pods::is_evicted(pod) { pods::grace(pod) } else { SignedDuration::ZERO };
+            let before = grace.saturating_add(LEAD);
             deadline.map(|deadline| deadline.checked_sub(before).unwrap_or(Timestamp::MIN))
         };
         let waits = |pod: &&&PodRecord| pods::is_moved(pod) && until(pod).is_none_or(|until| until > now);

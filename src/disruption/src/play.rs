@@ -8,7 +8,7 @@ use std::sync::Arc;
 use berth_api::{Operator, Reservation, labels};
 use berth_decisions::{Binding, DecideError, Decider, Launch, give_places, quantities};
 use berth_model::{Cluster, InstanceType, Offering};
-use berth_state::{AssumptionId, Key, Kind, Object, ObjectRef, Patch, State, Time};
+use berth_state::{AssumptionId, Event, Key, Kind, Object, ObjectRef, Patch, State, StayingPods, Time};
 use k8s_openapi::api::core::v1::{Node, NodeSpec, NodeStatus};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -30,6 +30,8 @@ pub(crate) struct Played {
     slots: Vec<String>,
     /// Reservations of which a slot counts as free that a command's node leaves.
     freed: Vec<String>,
+    /// Who stayed on nodes that go away before others were added.
+    staying: Option<StayingPods>,
 }
 
 // === impl Played ===
@@ -45,6 +47,10 @@ impl Played {
         }
         for id in self.freed {
             state.unfree_slot(&id);
+        }
+        if let Some(staying) = self.staying {
+            // That is no object that can be refused.
+            let _ = state.apply(Event::Stays(staying));
         }
     }
 
@@ -156,20 +162,24 @@ pub(crate) fn play(
         }
         moved.insert(room.key.clone());
     }
+    played.staying = state.add_staying(gone.iter().flat_map(|candidate| &candidate.left_behind));
     for candidate in gone {
         let name = candidate.node.key.name.clone();
         let on_it: Vec<(ObjectRef, bool)> =
             state.pods_on(&name).map(|pod| (pod.reference(), pods::is_moved(pod))).collect();
-        for (pod, is_moved) in on_it {
+        let leave = on_it.into_iter().filter(|(pod, _)| !candidate.left_behind.contains(pod));
+        for (pod, is_moved) in leave {
             played.assume(state, &pod, if is_moved { Patch::Remake } else { Patch::Remove });
             if is_moved {
                 moved.insert(pod.key);
             }
         }
+        // With pods on it it is there until they have to leave.
+        let goes = || if candidate.left_behind.is_empty() { Patch::Remove } else { Patch::Delete { at: now } };
         if let Some(claim) = &candidate.claim {
-            played.assume(state, claim, Patch::Remove);
+            played.assume(state, claim, goes());
         }
-        played.assume(state, &candidate.node, Patch::Remove);
+        played.assume(state, &candidate.node, goes());
     }
     for (pod, on) in insists {
         played.assume(state, pod, Patch::Insist(*on));

@@ -244,6 +244,7 @@ fn n_losing(
     let nodes: Vec<&str> = nodes.into_iter().collect();
     before.extend(decider.preferring(state, &nodes, now)?);
     let mut fork = state.fork();
+    fork.add_staying(gone.iter().flat_map(|candidate| &candidate.left_behind));
     for candidate in gone {
         drop(fork.remove_node(&candidate.node, now));
     }
@@ -311,19 +312,14 @@ fn ask_beside(
         }
         moved.insert(room.key.clone());
     }
-    let left_behind: BTreeSet<&ObjectRef> = gone.iter().flat_map(|candidate| &candidate.left_behind).collect();
-    for pod in &left_behind {
-        if let Err(error) = fork.end(pod) {
-            return failed(vec![reason(error.to_string())]);
-        }
-    }
+    fork.add_staying(gone.iter().flat_map(|candidate| &candidate.left_behind));
     for candidate in gone {
         match fork.remove_node(&candidate.node, now) {
             Ok(pods) => moved.extend(pods.into_iter().map(|pod| pod.key)),
             Err(error) => return failed(vec![reason(error.to_string())]),
         }
     }
-    for (pod, on) in insists.iter().filter(|(pod, _)| !left_behind.contains(pod)) {
+    for (pod, on) in insists {
         if let Err(error) = fork.insist(pod, *on) {
             return failed(vec![reason(error.to_string())]);
         }

@@ -341,6 +341,35 @@ fn a_reservation_whose_node_goes_comes_with_its_owners() {
     }
 }
 
+/// The regression: a drifted node was never replaced from which nothing lets a pod leave before its time is over, and its replacement kept
+/// room for that pod against others of its Deployment.
+#[test]
+fn a_drifted_node_goes_though_pods_stay_on_it_until_it_has_to_be_gone() {
+    let kept = do_not_disrupt(&deployment("kept", 1, "cpu: 900m, memory: 1Gi", ""));
+    let near = "affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [
+          {topologyKey: topology.kubernetes.io/zone, labelSelector: {matchLabels: {app: kept}}}]}}";
+    let drift = "- at: 1h
+  apply:
+    objects:
+    - {apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: p0}, spec: {disruption: {consolidateAfter: 30s, budgets: [{nodes:
+       100%}]}, template: {metadata: {labels: {v: '2'}}, spec: {terminationGracePeriod: 2h, nodeClassRef: {group: berth.sh, kind:
+       FakeNodeClass, name: default}, requirements: [{key: karpenter.sh/capacity-type, operator: In, values: [reserved,
+       on-demand]}]}}}}\n";
+    let more = format!("{drift}- {{at: 90m, scale: {{name: kept, replicas: 2}}}}\n");
+    for (folder, objects, events, launched, running) in [
+        ("drifts", vec![kept.clone()], drift, 2, 1),
+        ("drifts-beside", vec![kept.clone(), deployment("near", 1, "cpu: 900m, memory: 1Gi", near)], drift, 2, 2),
+        ("drifts-grows", vec![kept, deployment("free", 1, "cpu: 900m, memory: 1Gi", "")], &more, 3, 3),
+    ] {
+        let graceful = ("30s", "template terminationGracePeriod: 2h |");
+        let outcome = run_of(folder, &[(2, "0.1")], graceful, &objects, events);
+        let last = outcome.samples.last().map(|known| (known.running, known.pending));
+        assert_eq!((outcome.nodes.launched, last), (launched, Some((running, 0))), "{folder}: {:?}", outcome.nodes);
+        // What comes up for the pod that stays comes shortly before that leaves.
+        assert!(outcome.pods.waiting_hours < 0.1, "{folder}: {:?}", outcome.pods);
+    }
+}
+
 /// The regression: nodes that left a capacity block before its end were taken in by it again, for an hour.
 #[test]
 fn nodes_that_leave_a_capacity_block_are_not_taken_in_again() {

@@ -6,7 +6,9 @@ use berth_model::Insists;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use crate::assume::Progress;
-use crate::{AssumptionId, Key, Kind, NodeRecord, Object, ObjectRef, Patch, PodRecord, State, Time, Write};
+use crate::{
+    AssumptionId, Key, Kind, NodeRecord, Object, ObjectRef, Patch, PodRecord, State, StayingPods, Time, Write,
+};
 
 /// Why a fork could not do something; it changed nothing then.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -38,6 +40,8 @@ pub struct Fork<'a> {
     journal: Vec<(AssumptionId, ObjectRef, Patch)>,
     /// Supplies of which a slot was taken.
     slots: Vec<String>,
+    /// Who stayed on nodes that go away before others were added.
+    staying: Option<StayingPods>,
 }
 
 impl State {
@@ -51,7 +55,7 @@ impl State {
 
 impl<'a> Fork<'a> {
     pub(crate) fn new(state: &'a mut State) -> Self {
-        Fork { state, journal: Vec::new(), slots: Vec::new() }
+        Fork { state, journal: Vec::new(), slots: Vec::new(), staying: None }
     }
 
     /// The state with what the fork did.
@@ -60,8 +64,8 @@ impl<'a> Fork<'a> {
     }
 
     /// A node goes away, with its NodeClaim. Its pods are pending as their controllers would remake them, but for those
-    /// of DaemonSets and static ones, which go with it, and those that have ended. Says which are pending, by namespace
-    /// and name.
+    /// of DaemonSets and static ones, which go with it, those that have ended, and those that stay. Says which are pending,
+    /// by namespace and name.
     pub fn remove_node(&mut self, node: &ObjectRef, at: Time) -> Result<Vec<ObjectRef>, ForkError> {
         let Some(record) = self.state.node(&node.key.name).cloned() else {
             return Err(ForkError::NoSuchObject(node.clone()));
@@ -71,13 +75,14 @@ impl<'a> Fork<'a> {
         if let Some(claim) = claim {
             self.change(&claim, Patch::Delete { at })?;
         }
-        let pods = self.state.pods_on(&node.key.name).filter(|pod| is_remade(pod));
+        let pods = self.state.pods_on(&node.key.name).filter(|pod| is_remade(pod) && !self.state.stays(pod));
         Ok(pods.map(|pod| pod.reference()).collect())
     }
 
-    /// A pod is gone, and nothing comes in its place.
-    pub fn end(&mut self, pod: &ObjectRef) -> Result<(), ForkError> {
-        self.change(pod, Patch::Remove)
+    /// These pods stay where they run when their nodes go away, as if nothing let them leave.
+    pub fn add_staying<'p>(&mut self, pods: impl IntoIterator<Item = &'p ObjectRef>) {
+        let before = self.state.add_staying(pods);
+        self.staying = self.staying.take().or(before);
     }
 
     fn claim_of(&self, node: &NodeRecord) -> Option<ObjectRef> {
@@ -162,6 +167,7 @@ impl<'a> Fork<'a> {
     /// NodeClaims that take them, and are given back here.
     pub fn commit(mut self) -> Vec<Write> {
         let journal = std::mem::take(&mut self.journal);
+        self.staying = None;
         let mut writes = Vec::with_capacity(journal.len());
         for (assumption, object, patch) in journal {
             self.state.promote(assumption);
@@ -202,6 +208,9 @@ impl Drop for Fork<'_> {
         }
         for id in self.slots.drain(..) {
             self.state.give_slot_back(&id);
+        }
+        if let Some(staying) = self.staying.take() {
+            self.state.set_staying(staying);
         }
     }
 }

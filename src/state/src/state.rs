@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use berth_api::NodeClaim;
-use berth_convert::{OfferedVolumes, Options, VolumeOn};
+use berth_convert::{OfferedVolumes, Options, StayingPods, VolumeOn};
 use berth_model::{Cluster, Keyed, RowId};
 
 use crate::assume::{Assumption, Progress};
@@ -20,7 +20,8 @@ use crate::shapes::Shapes;
 use crate::slots::Cloud;
 use crate::told::{Noted, Told};
 use crate::{
-    AssumptionId, CountsAs, Event, Key, Kind, Object, ObjectRef, Outcome, Patch, Problem, Refused, Time, Touched, Write,
+    AssumptionId, CountsAs, Event, Key, Kind, Object, ObjectRef, Outcome, Patch, PodRecord, Problem, Refused, Time,
+    Touched, Write,
 };
 
 /// Deletions that are remembered, so that an older event does not undo them.
@@ -144,17 +145,46 @@ impl State {
                 touched
             }
             Event::Stays(pods) => {
-                let room = *self.cloud.staying != pods;
-                if room {
-                    self.cloud.staying = Arc::new(pods);
-                    self.note_cloud(false);
-                    self.staying_changed();
-                }
+                let room = self.set_staying(pods);
                 Touched { room, waiting: room, ..Touched::default() }
             }
             Event::Settled { assumption, outcome } => self.settle(assumption, outcome),
         };
         if refused.is_empty() { Ok(touched) } else { Err(Refused { objects: refused, touched }) }
+    }
+
+    /// These stay on nodes that go away, and nobody else. Whether that is news.
+    pub(crate) fn set_staying(&mut self, pods: StayingPods) -> bool {
+        let is_news = *self.cloud.staying != pods;
+        if is_news {
+            self.cloud.staying = Arc::new(pods);
+            self.note_cloud(false);
+            self.staying_changed();
+        }
+        is_news
+    }
+
+    /// These pods, too, stay where they run when their nodes go away. Where that is news, who stayed before is returned, to be told again
+    /// ([`Event::Stays`]).
+    pub fn add_staying<'p>(&mut self, pods: impl IntoIterator<Item = &'p ObjectRef>) -> Option<StayingPods> {
+        let mut pods = pods.into_iter().peekable();
+        pods.peek()?;
+        let mut staying = (*self.cloud.staying).clone();
+        for pod in pods {
+            let node = self.pod(&pod.key.namespace, &pod.key.name).and_then(|known| known.node());
+            if let Some(node) = node {
+                let on_node = staying.entry(node.into()).or_default();
+                on_node.insert((pod.key.namespace.as_ref().into(), pod.key.name.as_ref().into()));
+            }
+        }
+        let before = (*self.cloud.staying).clone();
+        self.set_staying(staying).then_some(before)
+    }
+
+    /// Whether nothing lets a pod leave its node, if that goes away.
+    pub(crate) fn stays(&self, pod: &PodRecord) -> bool {
+        let on_node = pod.node().and_then(|node| self.cloud.staying.get(node));
+        on_node.is_some_and(|pods| pods.contains(&(pod.namespace().into(), (&**pod.name()).into())))
     }
 
     /// Whether every kind and the cloud were listed once. Before that nothing may be decided: what is not known yet

@@ -464,6 +464,8 @@ impl World {
     fn fork(&mut self, changes: &[(u8, u8, u8)], commits: bool) {
         let nodes: Vec<ObjectRef> = changes.iter().filter_map(|(_, _, c)| self.pick(Kind::Node, *c)).collect();
         let planned: Vec<_> = changes.iter().filter_map(|(a, b, c)| self.change(*a, *b, *c)).collect();
+        let some = changes.iter().filter(|(a, ..)| a & 1 == 1);
+        let staying: Vec<ObjectRef> = some.filter_map(|(_, b, _)| self.pick(Kind::Pod, *b)).collect();
         let now = self.now;
         let mut fork = self.state.fork();
         if commits && let (Some(node), Some((_, 0..64, _))) = (nodes.first(), changes.first()) {
@@ -488,6 +490,7 @@ impl World {
             return;
         }
         let mut insists = changes.iter().map(|(_, b, _)| (0..8).filter(move |place| b >> place & 1 == 1));
+        fork.add_staying(&staying);
         for node in nodes {
             let on = insists.next().into_iter().flatten().fold(Insists::default(), Insists::with);
             for pod in fork.remove_node(&node, now).unwrap_or_default() {

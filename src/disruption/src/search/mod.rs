@@ -266,11 +266,13 @@ impl<'s> Search<'s> {
             reasons: self.reasons(candidate),
             why: self.why(candidate),
         });
-        let settled_hourly_cost = hourly_cost(self.state, &self.prices, &self.planned.nodes);
+        // Some are there until pods that stay on them have to leave.
+        let mut without = self.planned.nodes.clone();
+        without.extend(gone.iter().map(|node| node.key.name.to_string()));
+        let settled_hourly_cost = hourly_cost(self.state, &self.prices, &without);
         let saved: Money = self.commands.iter().map(|command| command.savings).sum();
-        // Where empty nodes alone are looked for, they are not taken out of the state.
         debug_assert!(
-            self.options.only_empty || self.hourly_cost - saved == settled_hourly_cost,
+            self.hourly_cost - saved == settled_hourly_cost,
             "{} less savings of {saved} leaves {settled_hourly_cost}",
             self.hourly_cost
         );
