@@ -84,6 +84,7 @@ mod discovery;
 mod expiry;
 mod fault;
 mod impersonation;
+mod latest;
 #[cfg(feature = "listener")]
 pub mod listener;
 mod meta;

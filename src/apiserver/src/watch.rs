@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::expiry::EVENTS;
+use crate::latest::Follower;
 use crate::request::{Options, Output};
 use crate::resource::Resource;
 use crate::server::ApiServer;
@@ -39,7 +40,7 @@ struct Watcher {
     /// Changes up to this version were seen.
     cursor: u64,
     pending: VecDeque<Pending>,
-    latest: tokio::sync::watch::Receiver<u64>,
+    latest: Follower,
     ends: Instant,
     next_bookmark: Option<Instant>,
     /// Goes off at the end or at the next bookmark, whichever is first.
@@ -190,10 +191,7 @@ impl Watcher {
         }
         tokio::select! {
             biased;
-            changed = self.latest.changed() => {
-                self.done = changed.is_err();
-                None
-            }
+            () = self.latest.grown() => None,
             () = &mut self.alarm => {
                 let now = Instant::now();
                 if now >= self.ends {

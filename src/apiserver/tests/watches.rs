@@ -165,3 +165,24 @@ async fn the_last_bookmark_comes_just_before_the_end_of_a_watch() {
         assert_eq!((seen, starts.elapsed().as_secs()), (bookmarks, timeout));
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn those_who_watch_hear_of_a_change_in_the_order_in_which_they_began() {
+    let client = client(&server());
+    let heard = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    for name in 0..32 {
+        let (mut watch, heard) = (watch(&client, "").await, heard.clone());
+        tokio::spawn(async move {
+            loop {
+                events(&mut watch).await;
+                heard.lock().unwrap().push(name);
+            }
+        });
+    }
+    for change in 0..3 {
+        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+        send(&client, "POST", MAPS, json!({"metadata": {"name": format!("m{change}")}})).await;
+        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+        assert_eq!(std::mem::take(&mut *heard.lock().unwrap()), (0..32).collect::<Vec<_>>());
+    }
+}

@@ -10,12 +10,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Method, Request, Response};
 use parking_lot::Mutex;
-use tokio::sync::watch;
 use tokio::time::Instant;
 use tower_service::Service;
 
 use super::lines;
 use super::{Faults, Trouble};
+use crate::latest::Latest;
 use crate::reply::{Body, refuse};
 use crate::status::ApiError;
 
@@ -46,14 +46,14 @@ struct Shared {
 #[derive(Debug)]
 struct Outage {
     back: Mutex<Option<Instant>>,
-    count: watch::Sender<u64>,
+    count: Latest,
 }
 
 // === impl Faulty ===
 
 impl<S> Faulty<S> {
     pub(super) fn new(service: S, faults: Faults) -> Self {
-        let outage = Outage { back: Mutex::default(), count: watch::Sender::new(0) };
+        let outage = Outage { back: Mutex::default(), count: Latest::default() };
         Self { service, shared: Arc::new(Shared { faults, outage, answers: Mutex::default() }) }
     }
 
@@ -127,7 +127,7 @@ impl Shared {
         {
             return Ok(again(code, body));
         }
-        let count = self.outage.count.subscribe();
+        let count = self.outage.count.follow();
         let mut response = unwrapped(service.call(request).await);
         if let Some(trouble) = fate.after {
             return trouble.answer("after", name);
@@ -175,7 +175,7 @@ impl Trouble {
 impl Outage {
     fn begin(&self, time: Duration) {
         *self.back.lock() = Instant::now().checked_add(time);
-        self.count.send_modify(|count| *count += 1);
+        self.count.count();
     }
 
     fn is_on(&self) -> bool {
@@ -183,6 +183,6 @@ impl Outage {
     }
 
     fn was_ever(&self) -> bool {
-        *self.count.borrow() > 0
+        self.count.get() > 0
     }
 }

@@ -5,9 +5,9 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
 use http_body_util::BodyStream;
-use tokio::sync::watch;
 
 use super::{Faults, OnEvent};
+use crate::latest::Follower;
 use crate::reply::Body;
 use crate::status::ApiError;
 
@@ -16,12 +16,12 @@ struct Troubled {
     waiting: VecDeque<Bytes>,
     faults: Faults,
     /// Changes as the server goes.
-    outages: watch::Receiver<u64>,
+    outages: Follower,
     done: bool,
 }
 
 /// A watch whose lines meet faults, and that ends when the server goes.
-pub(super) fn troubled(body: Body, faults: Faults, outages: watch::Receiver<u64>) -> Body {
+pub(super) fn troubled(body: Body, faults: Faults, outages: Follower) -> Body {
     let watch = Troubled { body: BodyStream::new(body), waiting: VecDeque::new(), faults, outages, done: false };
     Body::stream(lines(watch))
 }
@@ -46,7 +46,7 @@ impl Troubled {
             }
             let frame = tokio::select! {
                 biased;
-                _ = self.outages.changed() => return None,
+                () = self.outages.grown() => return None,
                 frame = self.body.next() => frame?,
             };
             // What is no data ends no line.

@@ -6,7 +6,6 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock, RwLockWriteGuard};
-use tokio::sync::watch;
 
 mod charges;
 mod frozen;
@@ -19,6 +18,8 @@ use charges::Charges;
 use frozen::Frozen;
 pub(crate) use object::{Draft, Object, member, text_of, without_type};
 pub(crate) use texts::{FieldPaths, Fields};
+
+use crate::latest::{Follower, Latest};
 
 /// So many objects that were written last keep their values.
 const FRESH: usize = 512;
@@ -140,7 +141,7 @@ struct Collection {
     history_bytes: usize,
     /// Changes up to this version are no longer in the history.
     compacted: u64,
-    latest: Arc<watch::Sender<u64>>,
+    latest: Latest,
     /// States that lists in pages are reading.
     frozen: Mutex<Frozen>,
 }
@@ -235,13 +236,10 @@ impl Store {
     }
 
     /// Ends a write. Those who wait for it are woken once the lock is free again: all of them want it at once.
-    fn finish(mut inner: RwLockWriteGuard<'_, Inner>, revision: u64, latest: &watch::Sender<u64>) {
+    fn finish(mut inner: RwLockWriteGuard<'_, Inner>, revision: u64, latest: &Latest) {
         inner.revision = revision;
         drop(inner);
-        // Who subscribes only now reads what was written.
-        if latest.receiver_count() > 0 {
-            latest.send_if_modified(|last| std::mem::replace(last, revision.max(*last)) < revision);
-        }
+        latest.raise(revision);
     }
 
     /// The objects of a range, in order of key.
@@ -323,11 +321,11 @@ impl Store {
     }
 
     /// Tells of the last version of a collection, from now on.
-    pub(crate) fn subscribe(&self, resource: &str) -> watch::Receiver<u64> {
+    pub(crate) fn subscribe(&self, resource: &str) -> Follower {
         if let Some(collection) = self.inner.read().collections.get(resource) {
-            return collection.latest.subscribe();
+            return collection.latest.follow();
         }
-        self.inner.write().collection(resource).0.latest.subscribe()
+        self.inner.write().collection(resource).0.latest.follow()
     }
 
     /// Forgets the history up to the present: a watch or a list from an older version is answered 410.
@@ -357,7 +355,7 @@ impl Store {
             let counts = Counts {
                 objects: count(collection.objects.len()),
                 history_bytes: count(collection.history_bytes),
-                watches: count(collection.latest.receiver_count()),
+                watches: count(collection.latest.n_followers()),
             };
             (name.clone(), counts)
         });

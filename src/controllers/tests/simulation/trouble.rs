@@ -14,7 +14,7 @@ use http::{Method, Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 use parking_lot::Mutex;
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 use tower_service::Service;
 
@@ -113,8 +113,8 @@ pub(crate) struct Trouble {
     crashed: Arc<Notify>,
     /// Whether the process cannot reach its Lease, and all else it can.
     is_lease_cut: Arc<AtomicBool>,
-    /// How often its watches were cut.
-    gaps: Arc<watch::Sender<u64>>,
+    /// Its watches are cut.
+    cut: Arc<Notify>,
     spells: Arc<Mutex<Spells>>,
 }
 
@@ -164,8 +164,8 @@ impl Trouble {
     }
 
     fn around(inner: Arc<Inner>) -> Self {
-        let (crashed, is_lease_cut, spells) = (Arc::default(), Arc::default(), Arc::default());
-        Self { inner, crashed, is_lease_cut, gaps: Arc::new(watch::Sender::new(0)), spells }
+        let (crashed, is_lease_cut, cut, spells) = (Arc::default(), Arc::default(), Arc::default(), Arc::default());
+        Self { inner, crashed, is_lease_cut, cut, spells }
     }
 
     /// The trouble of another process.
@@ -194,7 +194,7 @@ impl Trouble {
 
     /// Cuts the watches that are open.
     fn cut_watches(&self) {
-        self.gaps.send_modify(|n| *n += 1);
+        self.cut.notify_waiters();
     }
 
     /// Something lasts from now on, for at most so many seconds.
@@ -421,24 +421,24 @@ impl Service<Request<kube::client::Body>> for Troubled {
 impl Trouble {
     /// A watch as the process sees it: it may be cut, and it may be late.
     fn watched(&self, body: berth_apiserver::Body) -> Body {
-        let (spells, gaps) = (Arc::clone(&self.spells), self.gaps.subscribe());
-        let frames = futures::stream::unfold((body, gaps), move |(mut body, mut gaps)| {
+        let (spells, cut) = (Arc::clone(&self.spells), Box::pin(Arc::clone(&self.cut).notified_owned()));
+        let frames = futures::stream::unfold((body, cut), move |(mut body, mut cut)| {
             let spells = Arc::clone(&spells);
             async move {
                 let frame = tokio::select! {
                     biased;
-                    _ = gaps.changed() => return None,
+                    () = &mut cut => return None,
                     frame = body.frame() => frame?,
                 };
                 let until = spells.lock().stale;
                 if let Some(until) = until {
                     tokio::select! {
                         biased;
-                        _ = gaps.changed() => return None,
+                        () = &mut cut => return None,
                         () = tokio::time::sleep_until(until) => {}
                     }
                 }
-                Some((frame, (body, gaps)))
+                Some((frame, (body, cut)))
             }
         });
         StreamBody::new(frames).boxed_unsync()
