@@ -141,6 +141,64 @@ fn pending_owners_go_with_the_reservation_that_is_launched_for_them() {
     assert_eq!(claim["requests"]["cpu"], "3");
 }
 
+/// The regression: owners with any rule about other pods, even a preference, had nodes of their own beside those of their Reservations.
+#[test]
+fn owners_with_rules_about_other_pods_go_with_their_reservations() {
+    let selector = "labelSelector: {matchLabels: {app: web}}";
+    let spread = |key: &str, how: &str| {
+        format!(
+            "topologySpreadConstraints: [{{maxSkew: 1, topologyKey: {key}, whenUnsatisfiable: {how}, {selector}}}], "
+        )
+    };
+    let (zone, host) = ("topology.kubernetes.io/zone", "kubernetes.io/hostname");
+    let required = format!("requiredDuringSchedulingIgnoredDuringExecution: [{{topologyKey: {host}, {selector}}}]");
+    let preferred = format!(
+        "preferredDuringSchedulingIgnoredDuringExecution: [{{weight: 1, podAffinityTerm: {{topologyKey: {host}, \
+         {selector}}}}}]"
+    );
+    let apart = |rule: &str| format!("affinity: {{podAntiAffinity: {{{rule}}}}}, ");
+    let together = format!("affinity: {{podAffinity: {{{}}}}}, ", required.replace(host, zone));
+    // With one owner for each of three Reservations, and with three for one.
+    for (spec, n_of_three, n_of_one) in [
+        (String::new(), 3, 1),
+        (spread(zone, "ScheduleAnyway"), 3, 1),
+        (spread(zone, "DoNotSchedule"), 3, 3),
+        (spread(host, "DoNotSchedule"), 3, 3),
+        (apart(&preferred), 3, 1),
+        (apart(&required), 3, 3),
+        (together, 3, 1),
+    ] {
+        let owners: String = ["a", "b", "c"].map(|name| owner(name, "1100m", "", &spec)).concat();
+        let rooms: String =
+            ["r", "s", "t"].map(|name| reservation(name, "", "").replace("cpu: '2'", "cpu: '3'")).concat();
+        let drawn = |plan: &serde_json::Value| {
+            let claims = plan["nodeClaims"].as_array().unwrap();
+            (claims.len(), claims.iter().map(|claim| placed(claim).1.len()).sum::<usize>())
+        };
+        let plan = run(&(owners.clone() + &rooms));
+        assert_eq!(plan["summary"]["placed"], 3, "{spec}{plan}");
+        let n_left = if spec.is_empty() { 2 } else { n_of_three };
+        let (n_claims, n_drawn) = drawn(&plan);
+        assert!(n_claims == n_of_three && n_drawn >= n_left, "{spec}{plan}");
+        let plan = run(&(owners + &reservation("r", "", "").replace("cpu: '2'", "cpu: 3300m")));
+        assert_eq!((plan["summary"]["placed"].as_u64(), drawn(&plan).0), (Some(3), n_of_one), "{spec}{plan}");
+    }
+    // Where no place is left for one of them by its rules, the others go with their Reservations nevertheless.
+    let must_be = apart(&required.replace(host, "kubernetes.io/arch"));
+    let owners: String = ["a", "b"].map(|name| owner(name, "1100m", "", &must_be)).concat();
+    let rooms: String = ["r", "s"].map(|name| reservation(name, "", "")).concat();
+    let plan = run(&(owners + &rooms));
+    let drawn: usize = plan["nodeClaims"].as_array().unwrap().iter().map(|claim| placed(claim).1.len()).sum();
+    assert_eq!((plan["summary"]["placed"].as_u64(), drawn), (Some(1), 1), "{plan}");
+    // A template with rules of its own is placed by these.
+    let apart_from = apart(&required.replace("app: web", "app: other"));
+    let plan = run(&(owner("a", "1", "", &spread(zone, "DoNotSchedule")) + &reservation("r", &apart_from, "")));
+    assert_eq!(
+        (plan["summary"]["placed"].as_u64(), plan["unschedulable"].as_array().map(Vec::len)),
+        (Some(1), Some(0))
+    );
+}
+
 #[test]
 fn owners_and_reservation_go_where_both_may_be() {
     let zone = |zone: &str| format!("nodeSelector: {{topology.kubernetes.io/zone: {zone}}}, ");

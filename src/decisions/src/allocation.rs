@@ -8,7 +8,7 @@ use berth_model::{
 };
 use berth_provisioning::{Launching, NodePlan, Options, Solution, Unschedulable};
 use berth_scheduling::Placement;
-use berth_scheduling::reservation::{Before, Beyond, Bundled, Draws, bundle};
+use berth_scheduling::reservation::{Before, Beyond, Bundled, Draws, WithRules, bundle};
 
 use crate::assignment::{Assignment, MemberName, Share};
 use crate::existing::{self, Existing, Kept};
@@ -70,8 +70,9 @@ pub(crate) fn solve_beside(
     plans: Option<&mut Plans>,
 ) -> (Universe, Solution, Allocation) {
     let existing = existing::bind(cluster, launching, placing);
+    let mut with_rules = WithRules::AllBut(BTreeSet::new());
     let mut draws = Draws::default();
-    let bundled = bundle(cluster, &mut draws, Beyond::Nothing);
+    let mut bundled = bundle(cluster, &mut draws, (Beyond::Nothing, &with_rules));
     let mut allocation = Allocation::new(existing, draws, cluster);
     let plan = |cluster: &mut Cluster, draws: &Draws| {
         berth_provisioning::solve_giving_back(cluster, options, launching, |cluster, universe, solution| {
@@ -82,14 +83,22 @@ pub(crate) fn solve_beside(
         Some(plans) => plans.plan(cluster, options, |cluster| plan(cluster, &allocation.draws)),
         None => plan(cluster, &allocation.draws),
     };
-    if let Some(before) = bundled {
-        if allocation.leaves_any(cluster, &universe, &solution) {
-            before.restore(cluster, &mut allocation.draws);
-            (universe, solution) = plan(cluster, &allocation.draws);
-        } else if let Some(better) = allocation.plan_beyond(cluster, before, rank(&solution, options), (options, plan))
-        {
-            (universe, solution) = better;
+    while let Some(before) = bundled.take() {
+        let left = allocation.left(cluster, &universe, &solution);
+        if left.is_empty() {
+            let known = rank(&solution, options);
+            let better = allocation.plan_beyond(cluster, before, (known, &with_rules), (options, plan));
+            (universe, solution) = better.unwrap_or((universe, solution));
+            break;
         }
+        let next = before.has_rules().then(|| with_rules.narrower(left));
+        before.restore(cluster, &mut allocation.draws);
+        if let Some(next) = next {
+            with_rules = next;
+            bundled = bundle(cluster, &mut allocation.draws, (Beyond::Nothing, &with_rules));
+        }
+        allocation.set_names(cluster);
+        (universe, solution) = plan(cluster, &allocation.draws);
     }
     allocation.joined = let_owners_come(cluster, &universe, options, &mut allocation.draws, &mut solution);
     // Owners may have gone to others.
@@ -209,16 +218,16 @@ impl Allocation {
         &mut self,
         cluster: &mut Cluster,
         before: Before,
-        known: (u64, Money, u64),
+        (known, with_rules): ((u64, Money, u64), &WithRules),
         (options, plan): (&Options, impl Fn(&mut Cluster, &Draws) -> (Universe, Solution)),
     ) -> Option<(Universe, Solution)> {
         let (rows, draws) = (Before::of(cluster), self.draws.clone());
         before.restore(cluster, &mut self.draws);
-        bundle(cluster, &mut self.draws, Beyond::OnSameType);
+        bundle(cluster, &mut self.draws, (Beyond::OnSameType, with_rules));
         if self.draws.len() > draws.len() {
             self.set_names(cluster);
             let (universe, solution) = plan(cluster, &self.draws);
-            if !self.leaves_any(cluster, &universe, &solution) && rank(&solution, options) < known {
+            if self.left(cluster, &universe, &solution).is_empty() && rank(&solution, options) < known {
                 return Some((universe, solution));
             }
         }
@@ -228,10 +237,16 @@ impl Allocation {
         None
     }
 
-    /// Whether a Reservation with owners has no place.
-    fn leaves_any(&self, cluster: &Cluster, universe: &Universe, solution: &Solution) -> bool {
+    /// The Reservations with owners that have no place, by name.
+    fn left(&self, cluster: &Cluster, universe: &Universe, solution: &Solution) -> BTreeSet<Box<str>> {
+        if solution.unschedulable.is_empty() {
+            return BTreeSet::new();
+        }
         let assignment = Assignment::new(cluster, universe, solution);
-        assignment.unschedulable.iter().any(|share| !self.with(&assignment, &[*share], 0, cluster).is_empty())
+        let left = assignment.unschedulable.iter();
+        left.flat_map(|share| self.with(&assignment, &[*share], 0, cluster))
+            .filter_map(|also| also.draws_from.map(Box::from))
+            .collect()
     }
 
     /// How many of a kind have their place without being assigned.

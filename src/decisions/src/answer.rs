@@ -70,6 +70,8 @@ impl Answer<'_> {
             for share in shares {
                 let kind = assignment.kind(*share);
                 for member in assignment.members(*share) {
+                    let drawn = self.allocation.joins(PlannedNode::Node(entry.node), member);
+                    let drawn = drawn.filter(|_| kind == MemberKind::Pod).and_then(|id| self.cluster.reservation(id));
                     let object = self.member(kind, &member.to_string());
                     let moves = kind == MemberKind::Pod && self.is_yet_to_be_remade(&object);
                     let of_kind = if moves { &mut decision.moves } else { &mut decision.nominations };
@@ -77,6 +79,7 @@ impl Answer<'_> {
                     of_kind.push(Nomination {
                         object,
                         node,
+                        draws_from: drawn.map(|known| self.room(known)),
                         after_evictions: false,
                         waits_for: None,
                         is_kept_out: false,

@@ -211,6 +211,7 @@ impl Answer<'_> {
             of_kind.push(Nomination {
                 object,
                 node: self.node(*node),
+                draws_from: None,
                 after_evictions: false,
                 waits_for: None,
                 is_kept_out: true,
@@ -270,12 +271,26 @@ impl Answer<'_> {
         match comes {
             Comes::Next { after_evictions: true } => return Ok(()),
             Comes::Next { after_evictions } => {
-                decision.moves.push(Nomination { object, node, after_evictions, waits_for, is_kept_out: false });
+                decision.moves.push(Nomination {
+                    object,
+                    node,
+                    draws_from: None,
+                    after_evictions,
+                    waits_for,
+                    is_kept_out: false,
+                });
                 return Ok(());
             }
             Comes::ByAnother | Comes::AfterEvictions | Comes::Later => {
                 let after_evictions = comes == Comes::AfterEvictions;
-                decision.nominations.push(Nomination { object, node, after_evictions, waits_for, is_kept_out: false });
+                decision.nominations.push(Nomination {
+                    object,
+                    node,
+                    draws_from: None,
+                    after_evictions,
+                    waits_for,
+                    is_kept_out: false,
+                });
                 return Ok(());
             }
             Comes::Now => {}

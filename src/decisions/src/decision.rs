@@ -49,6 +49,8 @@ pub struct Nomination {
     pub object: ObjectRef,
     /// The node; for a NodeClaim in flight that has no node yet, the NodeClaim.
     pub node: ObjectRef,
+    /// The Reservation that a pod draws from there, which waits for that node itself.
+    pub draws_from: Option<ObjectRef>,
     /// Whether pods on the node give way first, or are being deleted and have to be gone. Then the nomination is to be written.
     pub after_evictions: bool,
     /// What the pod waits for, where a rule about other pods keeps it waiting: those who have yet to leave or to come.

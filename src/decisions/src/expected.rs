@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use berth_model::{
-    BoundPod, Cluster, KeyedMap, KeyedSet, MemberKind, MemberRun, Node, PendingRow, PodSpec, PodStage,
-    PreferencePolicy, Resources, RowId, Sym,
+    BoundPod, Cluster, Holding, KeyedMap, KeyedSet, MemberKind, MemberRun, Node, NodeRoom, PendingRow, Phase, PodSpec,
+    PodStage, PreferencePolicy, ReservationId, Resources, RowId, Sym,
 };
 use berth_scheduling::{ComeFirst, Placement, Waiting};
 use rustc_hash::FxHashMap;
@@ -30,8 +30,8 @@ pub(crate) struct ExpectedRows {
     counts: BTreeMap<RowId, BTreeMap<usize, u32>>,
     /// The row of each pod or Reservation that may come to such a node, if it was asked for.
     row_of: KeyedMap<Box<str>, RowId>,
-    /// By row: the nodes of Reservations that are not up yet, one for each pod that is to draw from them.
-    drawers: BTreeMap<RowId, Vec<usize>>,
+    /// By row: Reservations whose nodes are not up yet, and these nodes, one for each pod that is to draw from them.
+    drawers: BTreeMap<RowId, Vec<(usize, ReservationId)>>,
     /// By row: the names of those who are expected somewhere.
     own: BTreeMap<RowId, BTreeSet<Arc<str>>>,
 }
@@ -50,10 +50,10 @@ impl ExpectedRows {
     /// Those of a cluster, before anything is placed, with what [`ExpectedRows::settle`] needs.
     pub(crate) fn new(cluster: &Cluster, names: &ExpectedNodes, drawers: &ExpectedDrawers) -> Self {
         let mut rows = ExpectedRows::on_all_nodes(cluster, names);
-        for (id, nodes) in nodes_of_drawers(cluster, names, drawers) {
-            for at in nodes {
+        for (id, places) in places_of_drawers(cluster, names, drawers) {
+            for (at, reservation) in places {
                 if cluster.nodes.get(at).is_some_and(|node| node.is_coming_up) {
-                    rows.drawers.entry(id).or_default().push(at);
+                    rows.drawers.entry(id).or_default().push((at, reservation));
                 } else {
                     // One that is alike may draw in its place, and then it takes the room of that one.
                     *rows.counts.entry(id).or_default().entry(at).or_default() += 1;
@@ -138,7 +138,7 @@ impl ExpectedRows {
     }
 
     /// Puts those who did not come yet onto their nodes in the cluster, where there is room: nothing else is planned for
-    /// them. Says who is to come where.
+    /// them. Others may draw from what Reservations hold there. Says who is to come where.
     pub(crate) fn settle<'p>(
         mut self,
         cluster: &mut Cluster,
@@ -157,9 +157,10 @@ impl ExpectedRows {
                 row.members.sort_by_key(|run| !own.contains(&run.name));
             }
         }
+        let ids = ids_by_name(cluster);
         let mut settled = Vec::new();
         for (id, nodes) in self.counts {
-            let Cluster { pending, nodes: all, specs, symbols, .. } = &mut *cluster;
+            let Cluster { pending, nodes: all, specs, symbols, reservations, .. } = &mut *cluster;
             let Some(row) = pending.get_mut(id.index()) else { continue };
             let Some(spec) = specs.get(row.spec.index()) else { continue };
             let nodes = nodes.into_iter().filter(|(at, _)| all.get(*at).is_some_and(|node| counts_on.counts(node)));
@@ -168,11 +169,19 @@ impl ExpectedRows {
                 let free = |at: usize| all.get(at).map(|node| &node.free);
                 let Some(at) = rooms.next_for(run, &spec.requests, free) else { return true };
                 let Some(node) = all.get_mut(at) else { return true };
-                node.free.subtract(&spec.requests);
                 if row.kind == MemberKind::Reservation {
+                    let own = ids.get(&*run.name).filter(|_| node.is_coming_up);
+                    match own.and_then(|id| Some((*id, reservations.get_mut(id.index())?))) {
+                        Some((id, known)) => {
+                            (known.node, known.phase) = (Some(node.name), Phase::Available);
+                            change_room(node, |room| room.hold(Holding::new(id, known)));
+                        }
+                        None => node.free.subtract(&spec.requests),
+                    }
                     settled.push((Box::from(&*run.name), at));
                     return false;
                 }
+                node.free.subtract(&spec.requests);
                 node.pods.push(BoundPod {
                     namespace: row.namespace,
                     name: run.name.clone(),
@@ -190,14 +199,25 @@ impl ExpectedRows {
                 false
             });
         }
-        for (id, nodes) in self.drawers {
-            let Some(row) = cluster.pending.get_mut(id.index()) else { continue };
-            let (namespace, mut nodes) = (cluster.symbols.text(row.namespace), nodes.into_iter());
-            // They take no room: their Reservation has it.
+        for (id, places) in self.drawers {
+            let Cluster { pending, nodes: all, specs, symbols, reservations, .. } = &mut *cluster;
+            let Some(row) = pending.get_mut(id.index()) else { continue };
+            let Some(spec) = specs.get(row.spec.index()) else { continue };
+            let (namespace, mut places) = (symbols.text(row.namespace), places.into_iter());
             row.members.retain(|run| {
-                let at = if run.numbers.is_none() { nodes.next() } else { None };
-                settled.extend(at.map(|at| (format!("{namespace}/{}", run.name).into(), at)));
-                at.is_none()
+                let Some((at, reservation)) = places.next().filter(|_| run.numbers.is_none()) else { return true };
+                settled.push((format!("{namespace}/{}", run.name).into(), at));
+                let Some((node, known)) = all.get_mut(at).zip(reservations.get_mut(reservation.index())) else {
+                    return false;
+                };
+                if node.holdings.iter().any(|holding| holding.reservation == reservation) {
+                    change_room(node, |room| room.add_pod(&spec.requests, Some(reservation)));
+                    if known.allocate_once {
+                        change_room(node, |room| drop(room.release(reservation)));
+                        known.phase = Phase::Succeeded;
+                    }
+                }
+                false
             });
         }
         settled
@@ -360,33 +380,46 @@ pub(crate) fn write_name(name: &mut String, cluster: &Cluster, row: &PendingRow,
     name.push_str(&run.name);
 }
 
+/// What a node has is used, and held, otherwise.
+fn change_room(node: &mut Node, change: impl FnOnce(&mut NodeRoom)) {
+    let mut room = NodeRoom::of_node(node);
+    change(&mut room);
+    (node.free, node.holdings) = room.into_parts();
+}
+
+/// Reservations that wait for a node of their own, by name.
+fn ids_by_name(cluster: &Cluster) -> BTreeMap<Box<str>, ReservationId> {
+    let pending = cluster.reservations_with_ids().filter(|(_, known)| {
+        known.phase == Phase::Pending && known.pre_allocation.is_none() && known.pod_namespace.is_none()
+    });
+    pending.map(|(id, known)| (cluster.symbols.text(known.name).into(), id)).collect()
+}
+
 /// By row: for each of its pods that is to draw from a pending Reservation, the node on which that is expected.
-fn nodes_of_drawers(
+fn places_of_drawers(
     cluster: &Cluster,
     names: &ExpectedNodes,
     drawers: &ExpectedDrawers,
-) -> BTreeMap<RowId, Vec<usize>> {
-    let mut by_row: BTreeMap<RowId, Vec<usize>> = BTreeMap::new();
+) -> BTreeMap<RowId, Vec<(usize, ReservationId)>> {
+    let mut by_row: BTreeMap<RowId, Vec<(usize, ReservationId)>> = BTreeMap::new();
     if drawers.is_empty() {
         return by_row;
     }
-    let rows = cluster.pending.iter().filter(|row| row.kind == MemberKind::Reservation);
-    let mut pending: KeyedSet<&str> = cluster.keyed_set();
-    pending.extend(rows.flat_map(|row| &row.members).map(|run| &*run.name));
-    let mut node_of: KeyedMap<&str, usize> = cluster.keyed_map();
+    let pending = ids_by_name(cluster);
+    let mut place_of: KeyedMap<&str, (usize, ReservationId)> = cluster.keyed_map();
     for (at, node) in cluster.nodes.iter().enumerate() {
         let expected = names.get(cluster.symbols.text(node.name)).into_iter().flat_map(|names| names.iter());
-        for reservation in expected.filter(|name| pending.contains(&***name)) {
-            let pods = drawers.get(&**reservation).into_iter().flat_map(|pods| pods.iter());
-            node_of.extend(pods.map(|pod| (&**pod, at)));
+        for (name, id) in expected.filter_map(|name| Some((name, *pending.get(name)?))) {
+            let pods = drawers.get(&**name).into_iter().flat_map(|pods| pods.iter());
+            place_of.extend(pods.map(|pod| (&**pod, (at, id))));
         }
     }
     let mut name = String::new();
     for (id, row) in cluster.rows().filter(|(_, row)| row.kind == MemberKind::Pod) {
-        for run in row.members.iter().filter(|run| run.numbers.is_none() && !node_of.is_empty()) {
+        for run in row.members.iter().filter(|run| run.numbers.is_none() && !place_of.is_empty()) {
             write_name(&mut name, cluster, row, run);
-            if let Some(node) = node_of.get(&*name) {
-                by_row.entry(id).or_default().push(*node);
+            if let Some(place) = place_of.get(&*name) {
+                by_row.entry(id).or_default().push(*place);
             }
         }
     }

@@ -111,6 +111,7 @@ fn give(decision: &mut Decision, is_moved: impl Fn(&Key) -> bool, which: Which, 
     moves.extend(bindings.extract_if(.., |binding| runs_yet(&binding.object)).map(|binding| Nomination {
         object: binding.object,
         node: binding.node,
+        draws_from: None,
         after_evictions: false,
         waits_for: None,
         is_kept_out: false,

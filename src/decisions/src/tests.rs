@@ -168,6 +168,48 @@ fn room_is_held_for_a_reservation_that_a_node_comes_up_for_and_its_owner_waits_f
     );
 }
 
+/// The regression: a node was launched for an owner that was made while its Reservation's node came up. The next of a pod of a StatefulSet
+/// always is: it is made once its node is left.
+#[test]
+fn an_owner_that_comes_later_draws_from_a_reservation_whose_node_comes_up() {
+    let labels = json!({"karpenter.sh/nodepool": "pool", "kubernetes.io/hostname": "coming"});
+    let apart = json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+        {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "owner"}}}]}}});
+    let mk_room = |once: bool| {
+        Object::from(typed::<berth_api::Reservation>(json!({
+            "metadata": {"name": "room", "uid": "uid-room"},
+            "spec": {"ttl": "0s", "allocateOnce": once, "owners": [{"labelSelector": {"matchLabels": {"app": "owner"}}}],
+                "template": {"spec": {"containers": [
+                    {"name": "c", "image": "c", "resources": {"requests": {"cpu": "1900m"}}}]}}}})))
+    };
+    let owner = |name: &str, spec: &Value| {
+        mk_pod(name, "600m", json!({"metadata": {"labels": {"app": "owner"}}, "spec": spec}))
+    };
+    let room_ref = Key::new(Kind::Reservation, "", "room").with_uid(Some("uid-room"));
+    let none = json!({});
+    for (once, spec, drawers, others_draw, n_launched) in [
+        (false, &none, vec![], vec!["a", "b", "c"], 0),
+        (false, &none, vec!["default/a"], vec!["b", "c"], 0),
+        (false, &apart, vec![], vec!["a"], 2),
+        // Once its owner has come it holds nothing, and the others have room.
+        (true, &none, vec![], vec!["a"], 0),
+        (true, &none, vec!["default/a"], vec![], 0),
+    ] {
+        let pods = ["a", "b", "c"].map(|name| owner(name, spec));
+        let objects = [&[mk_node("coming", "2", &labels), mk_room(once), mk_open_pool()], &pods[..]].concat();
+        let expected = ExpectedNodes::from([("coming".into(), Arc::new(BTreeSet::from(["room".into()])))]);
+        let drawers: BTreeSet<Box<str>> = drawers.into_iter().map(Box::from).collect();
+        let case = format!("once: {once}, {spec}, {drawers:?}");
+        let drawers = ExpectedDrawers::from([("room".into(), Arc::new(drawers))]);
+        let decision = decide(&mut state_of(&objects), &Options { expected, drawers, ..full() }, NOW).unwrap();
+        assert_eq!(decision.launches.len(), n_launched, "{case}: {decision:?}");
+        let drawn = decision.nominations.iter().filter(|known| known.draws_from.as_ref() == Some(&room_ref));
+        let mut drawn: Vec<&str> = drawn.map(|known| &*known.object.key.name).collect();
+        drawn.sort_unstable();
+        assert_eq!(drawn, others_draw, "{case}: {decision:?}");
+    }
+}
+
 #[test]
 fn a_new_pod_takes_no_place_of_one_that_is_alike_and_expected() {
     let mut state = state_of(&[

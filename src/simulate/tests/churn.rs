@@ -326,12 +326,30 @@ fn a_reservation_whose_node_goes_comes_with_its_owners() {
     let must_draw = "scheduling.koordinator.sh/reservation-affinity: '{\"name\": \"room\"}'";
     let marked = "karpenter.sh/do-not-disrupt: 'true'";
     let one_by_one = budget("maxUnavailable: 1");
+    let stateful = |name: &str| {
+        web(1, "")
+            .replace("kind: Deployment", "kind: StatefulSet")
+            .replace("replicas: 1", &format!("replicas: 1\n    serviceName: {name}"))
+    };
+    let apart = |workload: &str| {
+        let rule = "affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: \
+                    kubernetes.io/hostname, labelSelector: {matchLabels: {app: web}}}]}}";
+        workload.replace("        containers:", &format!("        {rule}\n        containers:"))
+    };
+    let tolerant = |workload: &str| {
+        workload.replace("        containers:", "        tolerations: [{operator: Exists}]\n        containers:")
+    };
     let nothing = "- {at: 3h, apply: {objects: [{apiVersion: v1, kind: Namespace, metadata: {name: other}}]}}\n";
     for (folder, objects, launched, n_pods) in [
         ("owner", vec![web(1, "")], 4, 1),
         ("must-draw", vec![web(3, must_draw), one_by_one], 4, 3),
         // It stays, and so does the Reservation that it draws from.
         ("marked-owner", vec![web(1, marked)], 1, 1),
+        // The next one is made only once this one has gone.
+        ("stateful-owner", vec![stateful("web")], 4, 1),
+        ("owner-apart", vec![apart(&stateful("web"))], 4, 1),
+        ("owner-that-surges-apart", vec![apart(&web(1, ""))], 4, 1),
+        ("tolerant-owner", vec![tolerant(&web(1, ""))], 4, 1),
     ] {
         let objects = [std::slice::from_ref(&room), &objects].concat();
         let outcome = run_of(folder, &[(2, "0.1")], ("Never", "template expireAfter: 1h |"), &objects, nothing);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::NodeClaim;
-use berth_decisions::{Binding, ExpectedDrawers, ExpectedNodes, Launch, WaitedFor, Waits};
+use berth_decisions::{Binding, ExpectedDrawers, ExpectedNodes, Launch, Nomination, WaitedFor, Waits};
 use berth_state::ObjectRef;
 use jiff::Timestamp;
 
@@ -124,6 +124,21 @@ impl Core {
                 Some(reservation) => self.awaited.put(&name, uid, &owner, (&place_in(reservation), now)),
                 None if elsewhere.contains(object) => {}
                 None => self.awaited.put(&name, uid, &owner, (claim, now)),
+            }
+        }
+    }
+
+    /// Pods that are to draw from a Reservation whose node comes up wait for it, too.
+    pub(super) fn await_rooms(&mut self, nominations: &[Nomination]) {
+        for nomination in nominations {
+            let (object, Some(reservation)) = (&nomination.object, &nomination.draws_from) else { continue };
+            let (pod, name) = (pod_name(object), &reservation.key.name);
+            let known = self.awaited.of_pod.get(&reservation_name(name)).map(|known| known.launched);
+            if let (Some(launched), Some(uid), false) =
+                (known, object.uid.as_deref(), self.awaited.of_pod.contains_key(&pod))
+            {
+                let owner = self.owner_of(&pod);
+                self.awaited.put(&pod, uid, &owner, (&place_in(name), launched));
             }
         }
     }

@@ -90,7 +90,14 @@ impl Core {
         }
         let (object, node) = (binding.object.clone(), node.clone());
         self.nominate(
-            &Nomination { object, node: node.clone(), after_evictions: false, waits_for: None, is_kept_out: false },
+            &Nomination {
+                object,
+                node: node.clone(),
+                draws_from: None,
+                after_evictions: false,
+                waits_for: None,
+                is_kept_out: false,
+            },
             now,
         );
         let patch = Patch::Bind { node: node.key.name, annotations: binding.annotations.clone() };

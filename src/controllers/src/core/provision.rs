@@ -86,6 +86,7 @@ impl Core {
     pub(super) fn carry_out(&mut self, decision: &Decision, now: Timestamp) {
         self.bind_all(decision, now);
         self.note_provided(decision, now);
+        self.await_rooms(&decision.nominations);
         let mut n_put_off = 0;
         let mut spend = if decision.launches.is_empty() { Spend::new() } else { self.spend_for_ceilings() };
         let may_stay = if decision.launches.is_empty() { MayStay::new() } else { self.may_stay(now) };

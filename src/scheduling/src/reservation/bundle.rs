@@ -1,8 +1,11 @@
 //! Owners into the room of Reservations that are still to be placed: where a Reservation goes, they go with it.
 
+use std::collections::BTreeSet;
+
 use berth_model::{
-    AllocatePolicy, ClassId, Cluster, Holding, InstanceType, Labels, MemberKind, MemberRun, Money, PendingRow, Phase,
-    PodSpec, Requirements, Reservation, ReservationId, ResourceId, Resources, RowId, SpecId, Symbols, Universe,
+    AllocatePolicy, ClassId, Cluster, Constraint, Holding, InstanceType, Labels, MemberKind, MemberRun, Money,
+    PendingRow, Phase, PodClass, PodSpec, Preferences, Requirements, Reservation, ReservationId, ResourceId, Resources,
+    RowId, SpecId, Symbols, Universe,
 };
 
 use super::choice::gives_any;
@@ -16,19 +19,27 @@ const MOST_TERMS: usize = 32;
 
 /// The rows as they were before owners were bundled.
 #[derive(Clone, Debug, Default)]
-pub struct Before(Vec<PendingRow>);
+pub struct Before {
+    rows: Vec<PendingRow>,
+    has_rules: bool,
+}
 
 impl Before {
     /// The rows as they are.
     pub fn of(cluster: &Cluster) -> Self {
-        Before(cluster.pending.clone())
+        Before { rows: cluster.pending.clone(), has_rules: false }
+    }
+
+    /// Whether owners were bundled whose place depends on other pods, or other pods' on them.
+    pub fn has_rules(&self) -> bool {
+        self.has_rules
     }
 
     /// Makes the owners pending pods by themselves again.
     pub fn restore(self, cluster: &mut Cluster, draws: &mut Draws) {
         // Rows that were made for bundles stay, empty: they are known by their number.
-        let made = cluster.pending.split_off(self.0.len().min(cluster.pending.len()));
-        cluster.pending = self.0;
+        let made = cluster.pending.split_off(self.rows.len().min(cluster.pending.len()));
+        cluster.pending = self.rows;
         cluster.pending.extend(made.into_iter().map(|row| PendingRow { members: Vec::new(), ..row }));
         draws.with.clear();
     }
@@ -43,11 +54,39 @@ pub enum Beyond {
     OnSameType,
 }
 
+/// Which Reservations are bundled with owners whose place depends on other pods, or other pods' on them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WithRules {
+    /// All but these, by name.
+    AllBut(BTreeSet<Box<str>>),
+    /// None.
+    Never,
+}
+
+impl WithRules {
+    /// What is tried next where these Reservations found no place with their owners.
+    #[must_use]
+    pub fn narrower(&self, left: BTreeSet<Box<str>>) -> Self {
+        match self {
+            WithRules::AllBut(names) if names.is_empty() => WithRules::AllBut(left),
+            _ => WithRules::Never,
+        }
+    }
+
+    fn may(&self, reservation: &str) -> bool {
+        match self {
+            WithRules::AllBut(names) => !names.contains(reservation),
+            WithRules::Never => false,
+        }
+    }
+}
+
 /// Gives pending Reservations the owners that they have room for: what is placed is the Reservation with them, on what
 /// admits all of them. `None` where there is nothing to bundle.
 ///
-/// Owners are left to be placed by themselves where their place depends on other pods, or other pods' on them.
-pub fn bundle(cluster: &mut Cluster, draws: &mut Draws, beyond: Beyond) -> Option<Before> {
+/// Where the place of owners depends on other pods, or other pods' on them, a Reservation takes those of one class, and counts
+/// as one of them: if its own template has no such rules, or the same.
+pub fn bundle(cluster: &mut Cluster, draws: &mut Draws, (beyond, rules): (Beyond, &WithRules)) -> Option<Before> {
     let refused: Vec<bool> = cluster.specs.iter().map(|spec| spec.refusal.is_some()).collect();
     let is_reservation = |row: &PendingRow| {
         let is_refused = refused.get(row.spec.index()).copied().unwrap_or(true);
@@ -63,10 +102,11 @@ pub fn bundle(cluster: &mut Cluster, draws: &mut Draws, beyond: Beyond) -> Optio
     if owners.is_empty() {
         return None;
     }
-    let before = Before::of(cluster);
-    for row in 0..before.0.len() {
-        if before.0.get(row).is_some_and(is_reservation) {
-            bundle_row(cluster, row, (&mut owners, beyond), draws);
+    let mut before = Before::of(cluster);
+    for row in 0..before.rows.len() {
+        if before.rows.get(row).is_some_and(is_reservation) {
+            let own = universe.classes.iter().find(|class| class.rows.iter().any(|known| known.index() == row));
+            before.has_rules |= bundle_row(cluster, (row, own), (&mut owners, beyond, rules), draws);
         }
     }
     (!draws.with.is_empty()).then_some(before)
@@ -78,39 +118,100 @@ struct Owners {
     spec: PodSpec,
     rows: Vec<RowId>,
     left: u32,
+    rules: Option<Rules>,
+}
+
+/// What ties the place of owners to that of other pods.
+#[derive(PartialEq, Eq)]
+struct Rules {
+    counts_in: Vec<berth_model::CounterId>,
+    required: Vec<Constraint>,
+    preferred: Preferences,
 }
 
 impl Owners {
     fn new(cluster: &Cluster, universe: &Universe, id: ClassId) -> Option<Self> {
         let class = universe.class(id)?;
         let spec = cluster.spec(class.spec)?;
-        let is_alone = class.required.is_empty() && class.counts_in.is_empty() && is_open(spec);
-        // Preferences are left aside, as where a Reservation is drawn from on a node.
         let demand = demands(cluster, universe, id).pop()?;
-        (is_alone && demand.host.is_empty() && demand.keyed.is_empty()).then(|| Owners {
+        let is_alone = class.required.is_empty()
+            && class.counts_in.is_empty()
+            && demand.host.is_empty()
+            && demand.keyed.is_empty();
+        is_open(spec).then(|| Owners {
             id: class.spec,
             spec: spec.clone(),
             rows: class.rows.clone(),
             left: class.count,
+            // Preferences are left aside, as where a Reservation is drawn from on a node.
+            rules: (!is_alone).then(|| Rules::of(class)),
         })
     }
 }
 
-/// Fills each Reservation of a row in turn; those that are filled alike are a row again.
-fn bundle_row(cluster: &mut Cluster, row: usize, (owners, beyond): (&mut [Owners], Beyond), draws: &mut Draws) {
+// === impl Rules ===
+
+impl Rules {
+    fn of(class: &PodClass) -> Self {
+        let PodClass { counts_in, required, preferred, .. } = class;
+        Rules { counts_in: counts_in.clone(), required: required.clone(), preferred: preferred.clone() }
+    }
+
+    fn is_none(&self) -> bool {
+        let Preferences { affinity, anti_affinity, spread, .. } = &self.preferred;
+        self.counts_in.is_empty()
+            && self.required.is_empty()
+            && affinity.is_empty()
+            && anti_affinity.is_empty()
+            && spread.is_empty()
+    }
+
+    /// Whether several such pods may share a node, whoever is elsewhere.
+    fn lets_share(&self) -> bool {
+        let keeps_apart = |rule: &Constraint| {
+            matches!(
+                rule,
+                Constraint::Spread { counts_self: true, .. } | Constraint::AntiAffinity { counts_self: true, .. }
+            )
+        };
+        !self.required.iter().any(keeps_apart)
+    }
+}
+
+/// What is placed with a Reservation is placed by the rules of one class: these are taken over.
+fn take_rules(spec: &mut PodSpec, of: &PodSpec) {
+    spec.spread.clone_from(&of.spread);
+    spec.affinity.clone_from(&of.affinity);
+    spec.anti_affinity.clone_from(&of.anti_affinity);
+    spec.preferred_affinity.clone_from(&of.preferred_affinity);
+    spec.preferred_anti_affinity.clone_from(&of.preferred_anti_affinity);
+    spec.insists.clone_from(&of.insists);
+}
+
+/// Fills each Reservation of a row in turn; those that are filled alike are a row again. Whether owners with rules are among those that
+/// it takes.
+fn bundle_row(
+    cluster: &mut Cluster,
+    (row, class): (usize, Option<&PodClass>),
+    (owners, beyond, with_rules): (&mut [Owners], Beyond, &WithRules),
+    draws: &mut Draws,
+) -> bool {
+    let mut has_rules = false;
+    let own = class.map(Rules::of);
     let Some((namespace, labels, stand_in, members)) = cluster.pending.get_mut(row).map(|row| {
         let members = std::mem::take(&mut row.members);
         (row.namespace, row.labels, row.spec, members)
     }) else {
-        return;
+        return false;
     };
     let spec = cluster.spec(stand_in).cloned().unwrap_or_default();
-    let Some(like) = spec.reservation.reserves else { return };
-    let Some(mut probe) = cluster.reservation(like).cloned() else { return };
+    let Some(like) = spec.reservation.reserves else { return false };
+    let Some(mut probe) = cluster.reservation(like).cloned() else { return false };
     probe.phase = Phase::Available;
     let mut left = Vec::new();
     for member in members {
-        let Some(filled) = fill(cluster, &spec, (&probe, like), owners, beyond) else {
+        let own = own.as_ref().filter(|_| with_rules.may(&member.name));
+        let Some(filled) = fill(cluster, &spec, (&probe, like, own), owners, beyond) else {
             left.push(member);
             continue;
         };
@@ -119,10 +220,14 @@ fn bundle_row(cluster: &mut Cluster, row: usize, (owners, beyond): (&mut [Owners
             left.push(member);
             continue;
         };
+        let mut counts_as = (namespace, labels);
         for (class, count) in filled.owners {
             let Some(owners) = owners.get_mut(class) else { continue };
             owners.left -= count;
             let taken = take(cluster, &owners.rows, count as usize);
+            if let Some(first) = taken.first().filter(|_| filled.ruled == Some(class)) {
+                (counts_as, has_rules) = ((first.namespace, first.labels), true);
+            }
             let bundled = taken.iter().map(|member| Bundled {
                 name: member.full_name(cluster),
                 namespace: member.namespace,
@@ -132,6 +237,7 @@ fn bundle_row(cluster: &mut Cluster, row: usize, (owners, beyond): (&mut [Owners
             draws.with.entry(index).or_default().extend(bundled.collect::<Vec<_>>());
         }
         let spec = cluster.intern_spec(filled.spec);
+        let (namespace, labels) = counts_as;
         if let Some(row) = cluster.pending_row(MemberKind::Reservation, namespace, spec, labels) {
             row.members.push(MemberRun { name: member.name, numbers: None });
         }
@@ -139,6 +245,7 @@ fn bundle_row(cluster: &mut Cluster, row: usize, (owners, beyond): (&mut [Owners
     if let Some(row) = cluster.pending.get_mut(row) {
         row.members.extend(left);
     }
+    has_rules
 }
 
 /// A Reservation with its owners.
@@ -146,6 +253,8 @@ struct Filled {
     spec: PodSpec,
     /// Owners by position, and how many of each.
     owners: Vec<(usize, u32)>,
+    /// By position: those whose rules it is placed by.
+    ruled: Option<usize>,
     /// What owners request.
     request: Resources,
     holding: Holding,
@@ -165,7 +274,7 @@ impl Filled {
     fn add(
         &mut self,
         cluster: &Cluster,
-        (probe, like): (&Reservation, ReservationId),
+        (probe, like, own): (&Reservation, ReservationId, Option<&Rules>),
         owners: &[Owners],
         takes: impl Fn(&Filled, &PodSpec) -> bool,
     ) {
@@ -178,7 +287,16 @@ impl Filled {
             let seeker = Seeker { is_owner, spec: &class.spec };
             let mut count = 0;
             let before = has(self);
-            while before + count < class.left
+            let admits = |rules: &Rules| own.is_some_and(|own| own.is_none() || own == rules);
+            if class.rules.as_ref().is_some_and(|rules| !admits(rules)) {
+                continue;
+            }
+            let may_come = |ruled: Option<usize>| match &class.rules {
+                Some(rules) => ruled.is_none_or(|ruled| ruled == position && rules.lets_share()),
+                None => true,
+            };
+            while may_come(self.ruled)
+                && before + count < class.left
                 && may_draw_from(&seeker, probe, &self.holding, &Labels::default(), &cluster.symbols).is_ok()
                 && takes(self, &class.spec)
             {
@@ -186,6 +304,10 @@ impl Filled {
                     break;
                 };
                 self.spec = merged;
+                if class.rules.is_some() {
+                    take_rules(&mut self.spec, &class.spec);
+                    self.ruled = Some(position);
+                }
                 self.holding.draw_in_sum(&class.spec.requests);
                 self.request.add(&class.spec.requests);
                 count += 1;
@@ -201,12 +323,13 @@ impl Filled {
 fn fill(
     cluster: &Cluster,
     stand_in: &PodSpec,
-    probe: (&Reservation, ReservationId),
+    probe: (&Reservation, ReservationId, Option<&Rules>),
     owners: &[Owners],
     beyond: Beyond,
 ) -> Option<Filled> {
     let holding = Holding::new(probe.1, probe.0);
-    let mut filled = Filled { spec: stand_in.clone(), owners: Vec::new(), request: Resources::new(), holding };
+    let mut filled =
+        Filled { spec: stand_in.clone(), owners: Vec::new(), ruled: None, request: Resources::new(), holding };
     filled.add(cluster, probe, owners, |filled, owner| takes(&filled.holding, owner));
     if beyond == Beyond::OnSameType
         && filled.holding.owners() > 0
