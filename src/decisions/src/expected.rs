@@ -30,7 +30,8 @@ pub(crate) struct ExpectedRows {
     counts: BTreeMap<RowId, BTreeMap<usize, u32>>,
     /// The row of each pod or Reservation that may come to such a node, if it was asked for.
     row_of: KeyedMap<Box<str>, RowId>,
-    /// By row: Reservations whose nodes are not up yet, and these nodes, one for each pod that is to draw from them.
+    /// By row: Reservations that come later, most often as their nodes are not up yet, and these nodes, one for each pod that is to draw
+    /// from them.
     drawers: BTreeMap<RowId, Vec<(usize, ReservationId)>>,
     /// By row: the names of those who are expected somewhere.
     own: BTreeMap<RowId, BTreeSet<Arc<str>>>,
@@ -51,8 +52,11 @@ impl ExpectedRows {
     pub(crate) fn new(cluster: &Cluster, names: &ExpectedNodes, drawers: &ExpectedDrawers) -> Self {
         let mut rows = ExpectedRows::on_all_nodes(cluster, names);
         for (id, places) in places_of_drawers(cluster, names, drawers) {
+            let priority = cluster.row(id).and_then(|row| cluster.spec(row.spec)).map_or(0, |spec| spec.priority);
+            // Who comes before its Reservation would take the room of that one.
+            let comes_before = |id| cluster.reservation(id).is_some_and(|known| known.priority < priority);
             for (at, reservation) in places {
-                if cluster.nodes.get(at).is_some_and(|node| node.is_coming_up) {
+                if cluster.nodes.get(at).is_some_and(|node| node.is_coming_up) || comes_before(reservation) {
                     rows.drawers.entry(id).or_default().push((at, reservation));
                 } else {
                     // One that is alike may draw in its place, and then it takes the room of that one.

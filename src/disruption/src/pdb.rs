@@ -101,16 +101,22 @@ impl Limits<'_> {
         deadline: Option<Timestamp>,
         now: Timestamp,
     ) -> (Vec<&'p PodRecord>, Option<Timestamp>) {
+        let shortly_before = |time: Timestamp, grace: SignedDuration| {
+            time.checked_sub(grace.saturating_add(LEAD)).unwrap_or(Timestamp::MIN)
+        };
         // Who is not told to leave has until the end.
         let until = |pod: &PodRecord| {
             let grace = if pods::is_evicted(pod) { pods::grace(pod) } else { SignedDuration::ZERO };
-            let before = grace.saturating_add(LEAD);
-            deadline.map(|deadline| deadline.checked_sub(before).unwrap_or(Timestamp::MIN))
+            let by_node = deadline.map(|deadline| shortly_before(deadline, grace));
+            let is_freed = pods::is_evicted(pod) && !self.keep_always(pod);
+            let freed = pods::freed_at(pod).filter(|_| is_freed);
+            by_node.into_iter().chain(freed.map(|freed| shortly_before(freed, SignedDuration::ZERO))).min()
         };
         let waits = |pod: &&&PodRecord| pods::is_moved(pod) && until(pod).is_none_or(|until| until > now);
         let (evicted, others): (Vec<&PodRecord>, Vec<&PodRecord>) =
             pods.iter().filter(waits).partition(|pod| pods::is_evicted(pod));
-        let mut staying: Vec<&PodRecord> = evicted.into_iter().filter(|pod| self.keep_always(pod)).collect();
+        let mut staying: Vec<&PodRecord> =
+            evicted.into_iter().filter(|pod| self.keep_always(pod) || pods::freed_at(pod).is_some()).collect();
         if !staying.is_empty() {
             // Those who tolerate its taint end with the machine, which waits for the others.
             staying.extend(others);
@@ -163,8 +169,8 @@ impl<'s> WhoStays<'s> {
     }
 
     /// Those of a node's pods that nothing lets leave it: they must not be disrupted, or their budgets let them go neither now nor once all
-    /// others are healthy. Where the node has to be gone by some time, they stay until shortly before they are deleted; then nobody does,
-    /// and what comes second is when the first of them does not any more.
+    /// others are healthy. Where the node has to be gone by some time, they stay until shortly before they are deleted, and who is kept for
+    /// a time until shortly before that is over. What comes second is when the first of them does not any more.
     pub fn on(
         &self,
         node: &str,
@@ -236,6 +242,31 @@ mod tests {
         let bare = Limits::of([budget("web", 0, 0, 2)].iter(), &[]).keep_for_good(&pod("bare", &json!([])));
         assert!(bare, "pods without a controller are not expected, and none may go");
         assert!(keeps(&[budget("web", 4, 3, 2), budget("other", 4, 3, 2)]), "nobody evicts a pod of two");
+    }
+
+    #[test]
+    fn a_pod_that_is_kept_for_a_time_stays_until_shortly_before_that_is_over() {
+        let at = |text: &str| text.parse::<Timestamp>().unwrap();
+        let started = |mark: &str| {
+            let metadata =
+                json!({"name": "a", "namespace": "shop", "annotations": {"karpenter.sh/do-not-disrupt": mark}});
+            let status = json!({"startTime": "2026-01-01T00:00:00Z"});
+            let pod = json!({"metadata": metadata, "spec": {"containers": []}, "status": status});
+            PodRecord::from(&serde_json::from_value::<Pod>(pod).unwrap())
+        };
+        let limits = Limits::of(std::iter::empty(), &[]);
+        let stays = |mark: &str, deadline: Option<&str>, now: &str| {
+            let pod = started(mark);
+            let (staying, until) = limits.who_stays(&[&pod], deadline.map(at), at(now));
+            (!staying.is_empty()).then(|| until.map(|until| until.to_string()))
+        };
+        let (early, late) = ("2026-01-01T01:00:00Z", "2026-01-01T01:56:00Z");
+        assert_eq!(stays("2h", None, early), Some(Some("2026-01-01T01:55:00Z".to_owned())));
+        assert_eq!(stays("2h", None, late), None, "its place is planned");
+        assert_eq!(stays("2h", Some("2026-01-01T01:30:00Z"), early), Some(Some("2026-01-01T01:24:30Z".to_owned())));
+        assert_eq!(stays("true", None, late), Some(None));
+        assert_eq!(stays("0s", None, late), Some(None), "it means nothing, and keeps until it is mended");
+        assert_eq!(stays("false", None, early), None);
     }
 
     fn pods(count: usize) -> Vec<PodRecord> {

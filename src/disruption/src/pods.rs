@@ -146,6 +146,13 @@ pub(crate) fn protection(pod: &PodRecord, now: Timestamp) -> Option<Protection> 
     }
 }
 
+/// When a pod that its annotation keeps for a time is free to go; `None` for all others.
+pub(crate) fn freed_at(pod: &PodRecord) -> Option<Timestamp> {
+    protection(pod, Timestamp::MIN)?;
+    let duration = pod.annotation(DO_NOT_DISRUPT)?.parse::<GoDuration>().ok()?.to_std()?;
+    pod.started().or(pod.created())?.checked_add(SignedDuration::try_from(duration).ok()?).ok()
+}
+
 /// A price for each unit of disruption.
 pub(crate) fn disrupted(price: Money, cost: DisruptionCost) -> Money {
     let parts = price.pico().saturating_mul(i128::from(cost.parts()));

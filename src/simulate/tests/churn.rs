@@ -336,6 +336,11 @@ fn a_reservation_whose_node_goes_comes_with_its_owners() {
                     kubernetes.io/hostname, labelSelector: {matchLabels: {app: web}}}]}}";
         workload.replace("        containers:", &format!("        {rule}\n        containers:"))
     };
+    let important = |workload: &str| {
+        let class = "- {apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: high}, value: 1000}\n";
+        let spec = workload.replace("        containers:", "        priorityClassName: high\n        containers:");
+        format!("{class}{spec}")
+    };
     let tolerant = |workload: &str| {
         workload.replace("        containers:", "        tolerations: [{operator: Exists}]\n        containers:")
     };
@@ -350,6 +355,10 @@ fn a_reservation_whose_node_goes_comes_with_its_owners() {
         ("owner-apart", vec![apart(&stateful("web"))], 4, 1),
         ("owner-that-surges-apart", vec![apart(&web(1, ""))], 4, 1),
         ("tolerant-owner", vec![tolerant(&web(1, ""))], 4, 1),
+        // It is bound before what is reserved for it, on the same node.
+        ("important-owner", vec![important(&web(1, ""))], 4, 1),
+        // Each of its pods has one and a half hours; it stays with its Reservation meanwhile, and each node is left once.
+        ("owner-for-a-time", vec![web(1, "karpenter.sh/do-not-disrupt: 90m")], 3, 1),
     ] {
         let objects = [std::slice::from_ref(&room), &objects].concat();
         let outcome = run_of(folder, &[(2, "0.1")], ("Never", "template expireAfter: 1h |"), &objects, nothing);
