@@ -368,6 +368,41 @@ fn a_reservation_whose_node_goes_comes_with_its_owners() {
     }
 }
 
+/// The regression: the pods of a StatefulSet that left a node together are made again one after the other. Their new node was replaced by
+/// smaller ones before they were back, for ever: 304 launches in three hours.
+#[test]
+fn the_node_that_pods_of_a_set_are_to_come_to_stays_until_they_are_back() {
+    let set = deployment("set", 3, "cpu: 900m, memory: 1Gi", "")
+        .replace("kind: Deployment", "kind: StatefulSet")
+        .replace("replicas: 3", "replicas: 3\n    serviceName: set")
+        .replace("labels: {app: set}}\n", "labels: {app: set}, annotations: {berth.sh/ready-after: 40s}}\n");
+    let spread = "topologySpreadConstraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule, \
+                  labelSelector: {matchLabels: {app: two}}}]";
+    let others =
+        [deployment("one", 1, "cpu: 1500m, memory: 1Gi", ""), deployment("two", 2, "cpu: 600m, memory: 1Gi", spread)];
+    let offering = |zone: &str, price: &str| {
+        format!(
+            "- {{Price: {price}, Requirements: [{{key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}}, {{key: \
+             topology.kubernetes.io/zone, operator: In, values: [{zone}]}}]}}"
+        )
+    };
+    let of_type = |(cpu, in_a, in_b): (u32, &str, &str)| {
+        let offerings = [offering("a", in_a), offering("b", in_b)].join("\n  ");
+        format!(
+            "- name: of-{cpu}\n  resources: {{cpu: '{cpu}', memory: 64Gi, pods: '30'}}\n  offerings:\n  {offerings}\n"
+        )
+    };
+    let types = [(2, "0.1", "0.1001"), (4, "0.2", "0.2002"), (8, "0.4", "0.4004")].map(of_type).concat();
+    let folder = Folder::new("set");
+    folder.write("catalogue.yaml", &types);
+    let any = "- {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}";
+    let nothing = "- {at: 2h, apply: {objects: [{apiVersion: v1, kind: Namespace, metadata: {name: other}}]}}\n";
+    let text = of_one_pool("duration: 3h", "0s", any, &[&others[..], &[set]].concat(), nothing);
+    let outcome = Simulation::read(&folder.write("scenario.yaml", &text)).unwrap().run().unwrap();
+    assert!(outcome.nodes.launched <= 8, "{:?}", outcome.nodes);
+    assert_eq!(outcome.samples.last().map(|known| (known.running, known.pending)), Some((6, 0)));
+}
+
 /// The regression: a drifted node was never replaced from which nothing lets a pod leave before its time is over, and its replacement kept
 /// room for that pod against others of its Deployment.
 #[test]

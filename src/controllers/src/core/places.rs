@@ -21,6 +21,8 @@ use crate::view::PodName;
 
 /// For how long a place waits for the next pod once the one before is gone.
 const GRACE: Duration = Duration::from_secs(10);
+/// For how much longer a place waits for a pod of a StatefulSet, which makes one after the other.
+const ONE_BY_ONE: Duration = Duration::from_secs(600);
 /// For how long that one has it while it is bound to no node.
 const MOST: Duration = Duration::from_secs(60);
 
@@ -46,6 +48,8 @@ struct Place {
     node: String,
     /// The uid of the pod's controller: its pods are alike.
     owner: String,
+    /// Whether that is a StatefulSet.
+    is_of_set: bool,
     /// The pod that has it, or had it last, and its uid.
     pod: (PodName, String),
     held: HeldBy,
@@ -78,7 +82,13 @@ impl Places {
     }
 
     /// A command holds a place for a pod that is to move, in place of what it held for it before.
-    pub(super) fn hold(&mut self, command: u64, (pod, uid): (&PodName, &str), owner: &str, node: &str) {
+    pub(super) fn hold(
+        &mut self,
+        command: u64,
+        (pod, uid): (&PodName, &str),
+        (owner, is_of_set): (&str, bool),
+        node: &str,
+    ) {
         if let Some(before) = self.of_pod.get(pod) {
             self.remove(*before);
         }
@@ -88,7 +98,7 @@ impl Places {
         self.at.entry((owner.clone(), node.clone())).or_default().insert(id);
         self.of_pod.insert(pod.clone(), id);
         let pod = (pod.clone(), uid.to_owned());
-        self.all.insert(id, Place { command, node, owner, pod, held: HeldBy::WhoMoves });
+        self.all.insert(id, Place { command, node, owner, is_of_set, pod, held: HeldBy::WhoMoves });
     }
 
     /// Nothing comes of a command.
@@ -104,7 +114,7 @@ impl Places {
     pub(super) fn left(&mut self, pod: &PodName, until: Timestamp) {
         let Some(id) = self.of_pod.remove(pod) else { return };
         let Some(place) = self.all.get_mut(&id) else { return };
-        place.held = HeldBy::Nobody(until);
+        place.held = HeldBy::Nobody(if place.is_of_set { after(until, ONE_BY_ONE) } else { until });
         let owner = place.owner.clone();
         if owner.is_empty() {
             // Nobody makes another.
@@ -172,6 +182,11 @@ impl Places {
     pub(super) fn next_of(&self, pod: &PodName, uid: &str) -> Option<&str> {
         let place = self.of_pod.get(pod).and_then(|id| self.all.get(id))?;
         (place.held == HeldBy::WhoMoves && place.pod.1 == uid).then_some(place.node.as_str())
+    }
+
+    /// Nodes, or NodeClaims that they are to be of, with places for pods that are yet to be made.
+    pub(super) fn of_nobody(&self) -> BTreeSet<&str> {
+        self.vacant.values().flatten().filter_map(|id| Some(&*self.all.get(id)?.node)).collect()
     }
 
     /// Drops places that were held for long enough; says when the next pod that waits has its place no longer.
@@ -250,7 +265,7 @@ impl Core {
             if pod.kind == berth_state::Kind::Reservation {
                 let uid = self.view.reservations.uid(&name.name).map(str::to_owned);
                 if let Some(uid) = uid {
-                    self.places.hold(command, (&name, &uid), &owner_of_room(&name.name), node);
+                    self.places.hold(command, (&name, &uid), (&owner_of_room(&name.name), false), node);
                 }
                 continue;
             }
@@ -258,7 +273,9 @@ impl Core {
             let known = self.view.pods.get(&name).filter(|known| known.node.is_some() && known.deletion.is_none());
             let Some(uid) = known.map(|known| known.uid.clone()) else { continue };
             let owner = self.owner_of(&name);
-            self.places.hold(command, (&name, &uid), &owner, node);
+            let controller = self.state.pod(&pod.namespace, &pod.name).and_then(|pod| pod.controller());
+            let is_of_set = controller.is_some_and(|owner| owner.kind == "StatefulSet");
+            self.places.hold(command, (&name, &uid), (&owner, is_of_set), node);
         }
     }
 
@@ -365,7 +382,7 @@ mod tests {
     fn held(places: &[(&str, &str)]) -> Places {
         let mut held = Places::default();
         for (name, node) in places {
-            held.hold(7, (&pod(name), name), "web", node);
+            held.hold(7, (&pod(name), name), ("web", false), node);
         }
         held
     }
@@ -461,8 +478,29 @@ mod tests {
         let places = held(&[("launched-for", "one"), ("b", "two")]);
         assert_eq!(told(&places), ["two: b"], "the other one comes to its own node");
         let mut nobodys = Places::default();
-        nobodys.hold(1, (&pod("bare"), "u"), "", "one");
+        nobodys.hold(1, (&pod("bare"), "u"), ("", false), "one");
         nobodys.left(&pod("bare"), at(30));
         assert!(nobodys.is_empty(), "nobody makes another");
+    }
+
+    #[test]
+    fn the_places_of_a_set_wait_for_pods_that_are_made_one_after_the_other() {
+        let mut places = Places::default();
+        for (name, node, is_of_set) in [("db-0", "one", true), ("db-1", "two", true), ("web", "three", false)] {
+            places.hold(7, (&pod(name), name), (name.split('-').next().unwrap(), is_of_set), node);
+            places.left(&pod(name), at(10));
+        }
+        assert_eq!(Vec::from_iter(places.of_nobody()), ["one", "three", "two"]);
+        places.expire(at(10));
+        assert_eq!(Vec::from_iter(places.of_nobody()), ["one", "two"]);
+        places.came(&pod("db-0"), "new", "db", at(11));
+        assert_eq!((Vec::from_iter(places.of_nobody()), told(&places)), (vec!["two"], vec!["one: db-0".to_owned()]));
+        bind(&mut places, "db-0", "db", "one");
+        places.expire(at(609));
+        places.came(&pod("db-1"), "new", "db", at(609));
+        assert_eq!(told(&places), ["two: db-1"]);
+        places.left(&pod("db-1"), at(620));
+        places.expire(at(1220));
+        assert!(places.is_empty(), "it is not made again");
     }
 }

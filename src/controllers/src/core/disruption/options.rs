@@ -15,11 +15,15 @@ const PART: usize = 400_000;
 /// The fewest and the most what-ifs of one part.
 const WHAT_IFS: (usize, usize) = (24, 400);
 
+/// Who is expected on which node, and where those come who are not made yet.
+type Awaited<'a> = (&'a ExpectedNodes, &'a BTreeSet<&'a str>);
+
 impl Core {
     /// How nodes are looked at now, and which are not.
     pub(in crate::core) fn disruption_options(&mut self, now: Timestamp) -> berth_disruption::Options {
         let options = self.options_for_all(now);
-        let kept = self.kept_nodes(&options.decisions.expected, now);
+        let awaited = (&options.decisions.expected, &self.places.of_nobody());
+        let kept = self.kept_nodes(awaited, now);
         let nodes = &self.view.nodes;
         self.disrupting.put_back.retain(|node, known| nodes.get(node).is_some() && known.counts(now));
         self.disrupting.told.retain(|node, _| nodes.get(node).is_some());
@@ -30,10 +34,11 @@ impl Core {
     pub(super) fn options_for(&mut self, nodes: &[ObjectRef], now: Timestamp) -> berth_disruption::Options {
         let options = self.options_for_all(now);
         let replacements = self.disrupting.replacements();
+        let awaited = (&options.decisions.expected, &self.places.of_nobody());
         let name = |node: &ObjectRef| node.key.name.to_string();
         let known = nodes.iter().filter_map(|node| Some((name(node), self.view.nodes.get(&name(node))?)));
         let kept = known.filter_map(|(name, node)| {
-            let why = self.why_kept((&name, node), &replacements, &options.decisions.expected, now)?;
+            let why = self.why_kept((&name, node), &replacements, awaited, now)?;
             Some((name, why))
         });
         let kept = kept.collect();
@@ -69,11 +74,11 @@ impl Core {
     }
 
     /// Nodes that are not looked at, by name, and why.
-    fn kept_nodes(&self, expected: &ExpectedNodes, now: Timestamp) -> BTreeMap<String, String> {
+    fn kept_nodes(&self, awaited: Awaited<'_>, now: Timestamp) -> BTreeMap<String, String> {
         let replacements = self.disrupting.replacements();
         let nodes = self.view.nodes.iter();
         let kept = nodes.filter_map(|(name, node)| {
-            let why = self.why_kept((name, node), &replacements, expected, now)?;
+            let why = self.why_kept((name, node), &replacements, awaited, now)?;
             Some((name.clone(), why))
         });
         kept.collect()
@@ -84,7 +89,7 @@ impl Core {
         &self,
         (name, node): (&String, &Node),
         replacements: &BTreeSet<&String>,
-        expected: &ExpectedNodes,
+        (expected, of_nobody): Awaited<'_>,
         now: Timestamp,
     ) -> Option<String> {
         let claim = self.view.claims_of_node(node).next();
@@ -101,6 +106,10 @@ impl Core {
             Some("it was launched for pods of other nodes, which are looked at first".to_owned())
         } else if self.is_expected(name) || expected.contains_key(name.as_str()) {
             Some("node is nominated for a pending pod".to_owned())
+        } else if of_nobody.contains(name.as_str())
+            || claim_name.is_some_and(|claim| of_nobody.contains(claim.as_str()))
+        {
+            Some("a pod that left another node is to come to it, and is not made anew yet".to_owned())
         } else if let Some(why) = self.anothers_room(name) {
             Some(why)
         } else {
