@@ -207,9 +207,9 @@ impl ExpectedRows {
             let Cluster { pending, nodes: all, specs, symbols, reservations, .. } = &mut *cluster;
             let Some(row) = pending.get_mut(id.index()) else { continue };
             let Some(spec) = specs.get(row.spec.index()) else { continue };
-            let (namespace, mut places) = (symbols.text(row.namespace), places.into_iter());
+            let (namespace, mut left) = (symbols.text(row.namespace), places.into_iter());
             row.members.retain(|run| {
-                let Some((at, reservation)) = places.next().filter(|_| run.numbers.is_none()) else { return true };
+                let Some((at, reservation)) = left.next().filter(|_| run.numbers.is_none()) else { return true };
                 settled.push((format!("{namespace}/{}", run.name).into(), at));
                 let Some((node, known)) = all.get_mut(at).zip(reservations.get_mut(reservation.index())) else {
                     return false;

@@ -493,7 +493,7 @@ mod tests {
         assert_eq!(Vec::from_iter(places.of_nobody()), ["one", "three", "two"]);
         places.expire(at(10));
         assert_eq!(Vec::from_iter(places.of_nobody()), ["one", "two"]);
-        places.came(&pod("db-0"), "new", "db", at(11));
+        places.came(&pod("db-0"), "db-0", "db", at(11));
         assert_eq!((Vec::from_iter(places.of_nobody()), told(&places)), (vec!["two"], vec!["one: db-0".to_owned()]));
         bind(&mut places, "db-0", "db", "one");
         places.expire(at(609));
