@@ -199,6 +199,29 @@ fn owners_with_rules_about_other_pods_go_with_their_reservations() {
     );
 }
 
+/// The regressions: who may come elsewhere took the room of one that has to draw; and one that asks for a Reservation by its name drew from
+/// another that is like it in all else.
+#[test]
+fn owners_that_have_to_draw_come_first_and_draw_from_what_they_ask_for() {
+    let must = owner("b", "1500m", MUST_DRAW, "");
+    let restricted = reservation("r", "", "").replace("allocateOnce", "allocatePolicy: Restricted\n  allocateOnce");
+    let plan = run(&(owner("a", "1500m", "", "") + &must + &restricted));
+    let drawn = |plan: &serde_json::Value| {
+        let claims = plan["nodeClaims"].as_array().unwrap();
+        claims.iter().flat_map(|claim| placed(claim).1).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        (plan["summary"]["placed"].as_u64(), drawn(&plan)),
+        (Some(2), vec!["default/b of r".to_owned()]),
+        "{plan}"
+    );
+    let by_name = MUST_DRAW.replace("'{}'", r#"'{"name": "s"}'"#);
+    let owners: String = ["a", "b", "c"].map(|name| owner(name, "1", &by_name, "")).concat();
+    let plan = run(&(owners + &reservation("r", "", "") + &reservation("s", "", "")));
+    assert_eq!(drawn(&plan), ["default/a of s", "default/b of s"], "{plan}");
+    assert_eq!(plan["summary"]["unschedulable"], 1, "{plan}");
+}
+
 #[test]
 fn owners_and_reservation_go_where_both_may_be() {
     let zone = |zone: &str| format!("nodeSelector: {{topology.kubernetes.io/zone: {zone}}}, ");

@@ -8,7 +8,7 @@ use berth_model::{
 };
 use berth_provisioning::{Launching, NodePlan, Options, Solution, Unschedulable};
 use berth_scheduling::Placement;
-use berth_scheduling::reservation::{Before, Beyond, Bundled, Draws, WithRules, bundle};
+use berth_scheduling::reservation::{Before, Beyond, Bundled, Draws, How, WithRules, bundle};
 
 use crate::assignment::{Assignment, MemberName, Share};
 use crate::existing::{self, Existing, Kept};
@@ -27,6 +27,8 @@ pub struct Allocation {
     by_name: BTreeMap<Box<str>, ReservationId>,
     /// Who draws where it was placed by itself.
     joined: Joined,
+    /// How many owners are left out until it is known where their Reservations come.
+    n_held_back: u32,
 }
 
 /// A pod or a Reservation beside those that are assigned, and the Reservation that a pod draws from.
@@ -56,6 +58,7 @@ pub fn solve(cluster: &mut Cluster, options: &Options) -> (Universe, Solution, A
             spares_others: false,
             expected_first: false,
             names_budgets: true,
+            holds_back: false,
         },
         None,
     )
@@ -70,9 +73,10 @@ pub(crate) fn solve_beside(
     plans: Option<&mut Plans>,
 ) -> (Universe, Solution, Allocation) {
     let existing = existing::bind(cluster, launching, placing);
-    let mut with_rules = WithRules::AllBut(BTreeSet::new());
+    let with_rules = WithRules::AllBut(BTreeSet::new());
+    let mut how = How { beyond: Beyond::Nothing, with_rules, holds_back: placing.holds_back };
     let mut draws = Draws::default();
-    let mut bundled = bundle(cluster, &mut draws, (Beyond::Nothing, &with_rules));
+    let mut bundled = bundle(cluster, &mut draws, &how);
     let mut allocation = Allocation::new(existing, draws, cluster);
     let plan = |cluster: &mut Cluster, draws: &Draws| {
         berth_provisioning::solve_giving_back(cluster, options, launching, |cluster, universe, solution| {
@@ -84,18 +88,20 @@ pub(crate) fn solve_beside(
         None => plan(cluster, &allocation.draws),
     };
     while let Some(before) = bundled.take() {
-        let left = allocation.left(cluster, &universe, &solution);
+        let n_held_back = before.n_held_back();
+        let left = allocation.left(cluster, &universe, &solution, n_held_back > 0);
         if left.is_empty() {
+            allocation.n_held_back = n_held_back;
             let known = rank(&solution, options);
-            let better = allocation.plan_beyond(cluster, before, (known, &with_rules), (options, plan));
+            let better = allocation.plan_beyond(cluster, before, (known, &how), (options, plan));
             (universe, solution) = better.unwrap_or((universe, solution));
             break;
         }
-        let next = before.has_rules().then(|| with_rules.narrower(left));
+        let next = (before.has_rules() || n_held_back > 0).then(|| how.with_rules.narrower(left));
         before.restore(cluster, &mut allocation.draws);
         if let Some(next) = next {
-            with_rules = next;
-            bundled = bundle(cluster, &mut allocation.draws, (Beyond::Nothing, &with_rules));
+            how.with_rules = next;
+            bundled = bundle(cluster, &mut allocation.draws, &how);
         }
         allocation.set_names(cluster);
         (universe, solution) = plan(cluster, &allocation.draws);
@@ -174,7 +180,8 @@ fn spent(cluster: &Cluster, universe: &Universe, contents: &[(ClassId, u32)]) ->
 
 impl Allocation {
     fn new(existing: Existing, draws: Draws, cluster: &Cluster) -> Self {
-        let mut allocation = Allocation { existing, draws, by_name: BTreeMap::new(), joined: Joined::new() };
+        let mut allocation =
+            Allocation { existing, draws, by_name: BTreeMap::new(), joined: Joined::new(), n_held_back: 0 };
         allocation.set_names(cluster);
         allocation
     }
@@ -192,6 +199,11 @@ impl Allocation {
     /// What was bound to an existing node.
     pub(crate) fn placed_on(&self, node: usize) -> &[Placement] {
         self.existing.on_nodes.get(&node).map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether owners are left out until it is known where their Reservations come.
+    pub(crate) fn holds_back(&self) -> bool {
+        self.n_held_back > 0
     }
 
     /// Who is to come to a node that was launched for it.
@@ -218,16 +230,16 @@ impl Allocation {
         &mut self,
         cluster: &mut Cluster,
         before: Before,
-        (known, with_rules): ((u64, Money, u64), &WithRules),
+        (known, how): ((u64, Money, u64), &How),
         (options, plan): (&Options, impl Fn(&mut Cluster, &Draws) -> (Universe, Solution)),
     ) -> Option<(Universe, Solution)> {
         let (rows, draws) = (Before::of(cluster), self.draws.clone());
         before.restore(cluster, &mut self.draws);
-        bundle(cluster, &mut self.draws, (Beyond::OnSameType, with_rules));
+        bundle(cluster, &mut self.draws, &How { beyond: Beyond::OnSameType, ..how.clone() });
         if self.draws.len() > draws.len() {
             self.set_names(cluster);
             let (universe, solution) = plan(cluster, &self.draws);
-            if self.left(cluster, &universe, &solution).is_empty() && rank(&solution, options) < known {
+            if self.left(cluster, &universe, &solution, false).is_empty() && rank(&solution, options) < known {
                 return Some((universe, solution));
             }
         }
@@ -237,13 +249,23 @@ impl Allocation {
         None
     }
 
-    /// The Reservations with owners that have no place, by name.
-    fn left(&self, cluster: &Cluster, universe: &Universe, solution: &Solution) -> BTreeSet<Box<str>> {
+    /// The Reservations with owners that have no place, by name; where some are held back, all that have none.
+    fn left(
+        &self,
+        cluster: &Cluster,
+        universe: &Universe,
+        solution: &Solution,
+        holds_back: bool,
+    ) -> BTreeSet<Box<str>> {
         if solution.unschedulable.is_empty() {
             return BTreeSet::new();
         }
         let assignment = Assignment::new(cluster, universe, solution);
         let left = assignment.unschedulable.iter();
+        if holds_back {
+            let left = left.filter(|share| assignment.kind(**share) == MemberKind::Reservation);
+            return left.flat_map(|share| assignment.members(*share)).map(|name| name.to_string().into()).collect();
+        }
         left.flat_map(|share| self.with(&assignment, &[*share], 0, cluster))
             .filter_map(|also| also.draws_from.map(Box::from))
             .collect()

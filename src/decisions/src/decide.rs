@@ -78,6 +78,7 @@ pub(crate) fn decide_with(
     let assignment = Assignment::new(&cluster, &universe, &solution);
     let mut decision = Decision::default();
     answer.existing(&mut decision)?;
+    decision.holds_back = allocation.holds_back();
     answer.planned_on_nodes(&assignment, &solution, &mut decision);
     for (at, (claims, shares)) in solution.claims.iter().zip(&assignment.claims).enumerate() {
         for copy in 0..claims.count {

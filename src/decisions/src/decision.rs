@@ -25,6 +25,8 @@ pub struct Decision {
     pub launches: Vec<Launch>,
     /// Who stays, by class.
     pub refusals: Vec<Refusal>,
+    /// Whether owners were left out until it is known where their Reservations come: it is to be decided about them soon.
+    pub holds_back: bool,
 }
 
 /// A pod or a Reservation that goes to a node.

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use berth_model::{
-    BoundPod, Cluster, Holding, KeyedMap, KeyedSet, MemberKind, MemberRun, Node, NodeRoom, PendingRow, Phase, PodSpec,
-    PodStage, PreferencePolicy, ReservationId, Resources, RowId, Sym,
+    BoundPod, Cluster, Holding, KeyedMap, KeyedSet, LabelsId, MemberKind, MemberRun, Node, NodeRoom, PendingRow, Phase,
+    PodSpec, PodStage, PreferencePolicy, ReservationId, Resources, RowId, SpecId, Sym,
 };
 use berth_scheduling::{ComeFirst, Placement, Waiting};
 use rustc_hash::FxHashMap;
@@ -167,6 +167,7 @@ impl ExpectedRows {
             let Cluster { pending, nodes: all, specs, symbols, reservations, .. } = &mut *cluster;
             let Some(row) = pending.get_mut(id.index()) else { continue };
             let Some(spec) = specs.get(row.spec.index()) else { continue };
+            let of = (row.namespace, row.spec, row.labels);
             let nodes = nodes.into_iter().filter(|(at, _)| all.get(*at).is_some_and(|node| counts_on.counts(node)));
             let mut rooms = Rooms::new(nodes.collect());
             row.members.retain(|run| {
@@ -186,19 +187,7 @@ impl ExpectedRows {
                     return false;
                 }
                 node.free.subtract(&spec.requests);
-                node.pods.push(BoundPod {
-                    namespace: row.namespace,
-                    name: run.name.clone(),
-                    spec: row.spec,
-                    labels: row.labels,
-                    stage: PodStage::Planned,
-                    started: i64::MAX,
-                    draws_from: None,
-                    candidate: None,
-                    replaced_by: None,
-                    assigned: None,
-                    has_held_room: false,
-                });
+                node.pods.push(planned(of, run, None));
                 settled.push((format!("{}/{}", symbols.text(row.namespace), run.name).into(), at));
                 false
             });
@@ -207,6 +196,7 @@ impl ExpectedRows {
             let Cluster { pending, nodes: all, specs, symbols, reservations, .. } = &mut *cluster;
             let Some(row) = pending.get_mut(id.index()) else { continue };
             let Some(spec) = specs.get(row.spec.index()) else { continue };
+            let of = (row.namespace, row.spec, row.labels);
             let (namespace, mut left) = (symbols.text(row.namespace), places.into_iter());
             row.members.retain(|run| {
                 let Some((at, reservation)) = left.next().filter(|_| run.numbers.is_none()) else { return true };
@@ -216,6 +206,7 @@ impl ExpectedRows {
                 };
                 if node.holdings.iter().any(|holding| holding.reservation == reservation) {
                     change_room(node, |room| room.add_pod(&spec.requests, Some(reservation)));
+                    node.pods.push(planned(of, run, Some(reservation)));
                     if known.allocate_once {
                         change_room(node, |room| drop(room.release(reservation)));
                         known.phase = Phase::Succeeded;
@@ -382,6 +373,27 @@ pub(crate) fn write_name(name: &mut String, cluster: &Cluster, row: &PendingRow,
         name.push('/');
     }
     name.push_str(&run.name);
+}
+
+/// One of a row, as it is to come to a node.
+fn planned(
+    (namespace, spec, labels): (Sym, SpecId, LabelsId),
+    run: &MemberRun,
+    draws_from: Option<ReservationId>,
+) -> BoundPod {
+    BoundPod {
+        namespace,
+        name: run.name.clone(),
+        spec,
+        labels,
+        stage: PodStage::Planned,
+        started: i64::MAX,
+        draws_from,
+        candidate: None,
+        replaced_by: None,
+        assigned: None,
+        has_held_room: false,
+    }
 }
 
 /// What a node has is used, and held, otherwise.

@@ -65,6 +65,9 @@ pub struct Options {
     pub spares_others: bool,
     /// Whether those who are expected on nodes that are up come there before anybody else, whatever the priority of these.
     pub expected_first: bool,
+    /// Whether owners of Reservations that a node is launched for may be left out of the decision, where rules about other pods keep them
+    /// from being launched with these: the next one finds what they may draw from.
+    pub holds_back: bool,
 }
 
 /// How pods are placed on nodes that exist: beside whom that nodes were launched for, and whether others give way.
@@ -76,6 +79,7 @@ pub(crate) struct Placing<'o> {
     pub(crate) come_first: &'o BTreeSet<Box<str>>,
     pub(crate) spares_others: bool,
     pub(crate) expected_first: bool,
+    pub(crate) holds_back: bool,
     /// Whether to find out which PodDisruptionBudgets keep those who would give way.
     pub(crate) names_budgets: bool,
 }
@@ -91,6 +95,7 @@ impl Options {
             come_first: &self.come_first,
             spares_others: self.spares_others,
             expected_first: self.expected_first,
+            holds_back: self.holds_back,
             names_budgets: false,
         }
     }

@@ -191,6 +191,8 @@ fn an_owner_that_comes_later_draws_from_a_reservation_whose_node_comes_up() {
         (false, &none, vec![], vec!["a", "b", "c"], 0),
         (false, &none, vec!["default/a"], vec!["b", "c"], 0),
         (false, &apart, vec![], vec!["a"], 2),
+        // Who is expected there counts in the rules of others.
+        (false, &apart, vec!["default/a"], vec![], 2),
         // Once its owner has come it holds nothing, and the others have room.
         (true, &none, vec![], vec!["a"], 0),
         (true, &none, vec!["default/a"], vec![], 0),
@@ -207,6 +209,43 @@ fn an_owner_that_comes_later_draws_from_a_reservation_whose_node_comes_up() {
         let mut drawn: Vec<&str> = drawn.map(|known| &*known.object.key.name).collect();
         drawn.sort_unstable();
         assert_eq!(drawn, others_draw, "{case}: {decision:?}");
+    }
+}
+
+/// A Reservation takes one owner along that keeps off others of its kind; for the others it is decided once it is known where it comes.
+#[test]
+fn owners_whom_rules_keep_from_a_launch_with_their_reservation_are_decided_about_later() {
+    let owner = |name: &str| {
+        mk_pod(
+            name,
+            "600m",
+            json!({"metadata": {"labels": {"app": "owner"}}, "spec": {"affinity": {"podAntiAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": [
+                    {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "owner"}}}]}}}}),
+        )
+    };
+    let room = |cpu: &str| {
+        Object::from(typed::<berth_api::Reservation>(json!({
+            "metadata": {"name": "room", "uid": "uid-room"},
+            "spec": {"ttl": "0s", "allocateOnce": false, "owners": [{"labelSelector": {"matchLabels": {"app": "owner"}}}],
+                "template": {"spec": {"containers": [
+                    {"name": "c", "image": "c", "resources": {"requests": {"cpu": cpu}}}]}}}})))
+    };
+    for (cpu, holds_back, n_launched, are_held_back) in [
+        ("1900m", false, 3, false),
+        ("1900m", true, 1, true),
+        // There is room for one alone.
+        ("700m", true, 3, false),
+        // No node has room for it: nobody waits for it.
+        ("64", true, 3, false),
+    ] {
+        let objects = [&[mk_open_pool(), room(cpu)], &["a", "b", "c"].map(owner)[..]].concat();
+        let options = Options { holds_back, ..full() };
+        let decision = decide(&mut state_of(&objects), &options, NOW).unwrap();
+        let case = format!("{cpu}, {holds_back}: {decision:?}");
+        assert_eq!((decision.launches.len(), decision.holds_back), (n_launched, are_held_back), "{case}");
+        let kept = Decider::default().decide(&mut state_of(&objects), &options, NOW).unwrap();
+        assert_eq!(kept, decision, "{case}");
     }
 }
 

@@ -55,6 +55,23 @@ fn run_of(
     Simulation::read(&folder.write("scenario.yaml", &text)).unwrap().run().unwrap()
 }
 
+/// Types of 2, 4 and 8 CPUs in two zones.
+fn two_zones() -> String {
+    let offering = |zone: &str, price: &str| {
+        format!(
+            "- {{Price: {price}, Requirements: [{{key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}}, {{key: \
+             topology.kubernetes.io/zone, operator: In, values: [{zone}]}}]}}"
+        )
+    };
+    let of_type = |(cpu, in_a, in_b): (u32, &str, &str)| {
+        let offerings = [offering("a", in_a), offering("b", in_b)].join("\n  ");
+        format!(
+            "- name: of-{cpu}\n  resources: {{cpu: '{cpu}', memory: 64Gi, pods: '30'}}\n  offerings:\n  {offerings}\n"
+        )
+    };
+    [(2, "0.1", "0.1001"), (4, "0.2", "0.2002"), (8, "0.4", "0.4004")].map(of_type).concat()
+}
+
 fn slots(count: u32, more: &str) -> String {
     format!(
         "- {{apiVersion: berth.sh/v1alpha1, kind: FakeCapacityReservation, metadata: {{name: cr}}, spec: {{instanceTypes: [of-4], \
@@ -380,27 +397,39 @@ fn the_node_that_pods_of_a_set_are_to_come_to_stays_until_they_are_back() {
                   labelSelector: {matchLabels: {app: two}}}]";
     let others =
         [deployment("one", 1, "cpu: 1500m, memory: 1Gi", ""), deployment("two", 2, "cpu: 600m, memory: 1Gi", spread)];
-    let offering = |zone: &str, price: &str| {
-        format!(
-            "- {{Price: {price}, Requirements: [{{key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}}, {{key: \
-             topology.kubernetes.io/zone, operator: In, values: [{zone}]}}]}}"
-        )
-    };
-    let of_type = |(cpu, in_a, in_b): (u32, &str, &str)| {
-        let offerings = [offering("a", in_a), offering("b", in_b)].join("\n  ");
-        format!(
-            "- name: of-{cpu}\n  resources: {{cpu: '{cpu}', memory: 64Gi, pods: '30'}}\n  offerings:\n  {offerings}\n"
-        )
-    };
-    let types = [(2, "0.1", "0.1001"), (4, "0.2", "0.2002"), (8, "0.4", "0.4004")].map(of_type).concat();
     let folder = Folder::new("set");
-    folder.write("catalogue.yaml", &types);
+    folder.write("catalogue.yaml", &two_zones());
     let any = "- {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}";
     let nothing = "- {at: 2h, apply: {objects: [{apiVersion: v1, kind: Namespace, metadata: {name: other}}]}}\n";
     let text = of_one_pool("duration: 3h", "0s", any, &[&others[..], &[set]].concat(), nothing);
     let outcome = Simulation::read(&folder.write("scenario.yaml", &text)).unwrap().run().unwrap();
     assert!(outcome.nodes.launched <= 8, "{:?}", outcome.nodes);
     assert_eq!(outcome.samples.last().map(|known| (known.running, known.pending)), Some((6, 0)));
+}
+
+/// The regression: of owners that are spread over zones a Reservation took one along; for the others as much again was launched.
+#[test]
+fn owners_that_are_spread_over_zones_draw_from_the_reservations_of_each() {
+    let spread = "topologySpreadConstraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule, \
+                  labelSelector: {matchLabels: {app: web}}}]";
+    let room_in = |zone: &str| {
+        let pinned = format!("spec: {{nodeSelector: {{topology.kubernetes.io/zone: {zone}}}, containers");
+        let room = room("3600m", "web")
+            .replace("spec: {containers", &pinned)
+            .replace("name: room", &format!("name: in-{zone}"))
+            .replace("memory: 1Gi", "memory: 3Gi");
+        format!("- {room}\n")
+    };
+    let objects = [room_in("a"), room_in("b"), deployment("web", 6, "cpu: 1100m, memory: 1Gi", spread)];
+    let folder = Folder::new("spread-owners");
+    folder.write("catalogue.yaml", &two_zones());
+    let any = "- {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}";
+    let nothing = "- {at: 10m, apply: {objects: [{apiVersion: v1, kind: Namespace, metadata: {name: other}}]}}\n";
+    let text = of_one_pool("duration: 30m", "Never", any, &objects, nothing);
+    let outcome = Simulation::read(&folder.write("scenario.yaml", &text)).unwrap().run().unwrap();
+    assert_eq!(outcome.samples.last().map(|known| (known.running, known.pending)), Some((6, 0)));
+    // Two nodes of 4 CPUs for half an hour.
+    assert!(outcome.nodes.launched == 2 && outcome.cost.total < 0.21, "{:?} {:?}", outcome.nodes, outcome.cost);
 }
 
 /// The regression: a drifted node was never replaced from which nothing lets a pod leave before its time is over, and its replacement kept

@@ -183,6 +183,8 @@ pub(crate) struct Core {
     batch: Option<(Timestamp, Timestamp)>,
     /// Whether somebody waits for room.
     has_waiting: bool,
+    /// When owners were last left out of a decision, until it is known where their Reservations come.
+    held_back: Option<Timestamp>,
     /// Nodes to which pods move that still run on nodes which go away.
     moves_to: BTreeSet<String>,
     /// The nodes that go away, and on which pods stay.
@@ -299,6 +301,7 @@ impl Core {
             asked_classes: BTreeSet::new(),
             batch: None,
             has_waiting: false,
+            held_back: None,
             moves_to: BTreeSet::new(),
             stayed_on: BTreeSet::new(),
             planned: AllPlanned::new(),

@@ -29,7 +29,7 @@ use berth_disruption::{HASH_VERSION, template_hash};
 
 /// How often what found no place is planned again although nothing changed.
 const RETRY: Duration = Duration::from_secs(30);
-/// How soon it is planned again while a command is being decided.
+/// How soon it is planned again while a command is being decided, or owners wait for what is launched for their Reservations.
 const SETTLES: Duration = Duration::from_secs(1);
 /// How often it is looked whether pods came to the nodes that were launched for them.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
@@ -87,6 +87,10 @@ impl Core {
         self.bind_all(decision, now);
         self.note_provided(decision, now);
         self.await_rooms(&decision.nominations);
+        if decision.holds_back {
+            self.held_back = Some(now);
+            self.queue.add_at(Job::Provision, after(now, SETTLES));
+        }
         let mut n_put_off = 0;
         let mut spend = if decision.launches.is_empty() { Spend::new() } else { self.spend_for_ceilings() };
         let may_stay = if decision.launches.is_empty() { MayStay::new() } else { self.may_stay(now) };

@@ -13,12 +13,14 @@ use serde_json::json;
 
 use super::{Core, Job, class_key};
 use crate::claim::{Eviction, Manner};
-use crate::clock::{after, back_off};
+use crate::clock::{after, back_off, elapsed};
 use crate::kind::{Kind, NamedObject};
 use crate::notice::Notice;
 use crate::view::PodName;
 use crate::write::{Op, Outcome, Write};
 
+/// How often owners may be left out of a decision, until it is known where their Reservations come.
+const HOLD_BACK_EVERY: Duration = Duration::from_secs(60);
 /// The first and the longest delay after a pod could not be bound.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
@@ -60,6 +62,8 @@ impl Core {
             come_first: self.first_pods(),
             spares_others: false,
             expected_first: false,
+            // Whatever comes of the launches, they are decided about the next time.
+            holds_back: launches && self.held_back.is_none_or(|at| elapsed(at, now) >= HOLD_BACK_EVERY),
         };
         let cause = if launches { self.launching_cause.take() } else { self.binding_cause.take() };
         (options, tracing::info_span!("decision", launches, cause))

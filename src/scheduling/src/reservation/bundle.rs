@@ -1,6 +1,6 @@
 //! Owners into the room of Reservations that are still to be placed: where a Reservation goes, they go with it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use berth_model::{
     AllocatePolicy, ClassId, Cluster, Constraint, Holding, InstanceType, Labels, MemberKind, MemberRun, Money,
@@ -22,17 +22,23 @@ const MOST_TERMS: usize = 32;
 pub struct Before {
     rows: Vec<PendingRow>,
     has_rules: bool,
+    n_held_back: u32,
 }
 
 impl Before {
     /// The rows as they are.
     pub fn of(cluster: &Cluster) -> Self {
-        Before { rows: cluster.pending.clone(), has_rules: false }
+        Before { rows: cluster.pending.clone(), has_rules: false, n_held_back: 0 }
     }
 
     /// Whether owners were bundled whose place depends on other pods, or other pods' on them.
     pub fn has_rules(&self) -> bool {
         self.has_rules
+    }
+
+    /// How many owners are pending no more without being bundled.
+    pub fn n_held_back(&self) -> u32 {
+        self.n_held_back
     }
 
     /// Makes the owners pending pods by themselves again.
@@ -52,6 +58,18 @@ pub enum Beyond {
     Nothing,
     /// What is left on the cheapest instance type that has room for the Reservation and those who need no more than is reserved.
     OnSameType,
+}
+
+/// How owners are bundled.
+#[derive(Clone, Debug)]
+pub struct How {
+    /// What owners after the first get of the node.
+    pub beyond: Beyond,
+    /// Which Reservations take owners with rules.
+    pub with_rules: WithRules,
+    /// Whether owners whom the rules alone keep from being bundled are left out, where a Reservation has room for them: once it is known
+    /// where that one comes they are placed by their rules, and may draw there.
+    pub holds_back: bool,
 }
 
 /// Which Reservations are bundled with owners whose place depends on other pods, or other pods' on them.
@@ -86,7 +104,7 @@ impl WithRules {
 ///
 /// Where the place of owners depends on other pods, or other pods' on them, a Reservation takes those of one class, and counts
 /// as one of them: if its own template has no such rules, or the same.
-pub fn bundle(cluster: &mut Cluster, draws: &mut Draws, (beyond, rules): (Beyond, &WithRules)) -> Option<Before> {
+pub fn bundle(cluster: &mut Cluster, draws: &mut Draws, how: &How) -> Option<Before> {
     let refused: Vec<bool> = cluster.specs.iter().map(|spec| spec.refusal.is_some()).collect();
     let is_reservation = |row: &PendingRow| {
         let is_refused = refused.get(row.spec.index()).copied().unwrap_or(true);
@@ -103,13 +121,31 @@ pub fn bundle(cluster: &mut Cluster, draws: &mut Draws, (beyond, rules): (Beyond
         return None;
     }
     let mut before = Before::of(cluster);
+    let mut rooms = Vec::new();
     for row in 0..before.rows.len() {
         if before.rows.get(row).is_some_and(is_reservation) {
             let own = universe.classes.iter().find(|class| class.rows.iter().any(|known| known.index() == row));
-            before.has_rules |= bundle_row(cluster, (row, own), (&mut owners, beyond, rules), draws);
+            before.has_rules |= bundle_row(cluster, (row, own), (&mut owners, how), (draws, &mut rooms));
         }
     }
-    (!draws.with.is_empty()).then_some(before)
+    for (probe, like, mut holding) in rooms {
+        for class in owners.iter_mut().filter(|class| class.rules.is_some()) {
+            let is_owner = class.spec.reservation.owner_of.binary_search(&like).is_ok();
+            let seeker = Seeker { is_owner, spec: &class.spec };
+            let mut count = 0;
+            while count < class.left
+                && may_draw_from(&seeker, &probe, &holding, &Labels::default(), &cluster.symbols).is_ok()
+                && takes(&holding, &class.spec)
+            {
+                holding.draw_in_sum(&class.spec.requests);
+                count += 1;
+            }
+            class.left -= count;
+            before.n_held_back = before.n_held_back.saturating_add(count);
+            take(cluster, &class.rows, count as usize);
+        }
+    }
+    (!draws.with.is_empty() || before.n_held_back > 0).then_some(before)
 }
 
 /// A class of owners that may be placed together with a Reservation.
@@ -193,8 +229,8 @@ fn take_rules(spec: &mut PodSpec, of: &PodSpec) {
 fn bundle_row(
     cluster: &mut Cluster,
     (row, class): (usize, Option<&PodClass>),
-    (owners, beyond, with_rules): (&mut [Owners], Beyond, &WithRules),
-    draws: &mut Draws,
+    (owners, how): (&mut [Owners], &How),
+    (draws, rooms): (&mut Draws, &mut Vec<(Reservation, ReservationId, Holding)>),
 ) -> bool {
     let mut has_rules = false;
     let own = class.map(Rules::of);
@@ -205,18 +241,24 @@ fn bundle_row(
         return false;
     };
     let spec = cluster.spec(stand_in).cloned().unwrap_or_default();
-    let Some(like) = spec.reservation.reserves else { return false };
-    let Some(mut probe) = cluster.reservation(like).cloned() else { return false };
-    probe.phase = Phase::Available;
+    let names = cluster.reservations_with_ids().map(|(id, known)| (cluster.symbols.text(known.name).into(), id));
+    let names: BTreeMap<Box<str>, ReservationId> = names.collect();
     let mut left = Vec::new();
     for member in members {
-        let own = own.as_ref().filter(|_| with_rules.may(&member.name));
-        let Some(filled) = fill(cluster, &spec, (&probe, like, own), owners, beyond) else {
+        let known = names.get(&*member.name).and_then(|id| Some((*id, cluster.reservation(*id)?.clone())));
+        let Some((id, known)) = known else {
             left.push(member);
             continue;
         };
-        let is_it = |known: &Reservation| cluster.symbols.text(known.name) == &*member.name;
-        let Some((index, _)) = cluster.reservations_with_ids().find(|(_, known)| is_it(known)) else {
+        let probe = Reservation { phase: Phase::Available, ..known };
+        let takes_rules = how.with_rules.may(&member.name);
+        let own = own.as_ref().filter(|_| takes_rules);
+        let filled = fill(cluster, &spec, (&probe, id, own), owners, how.beyond);
+        if how.holds_back && takes_rules {
+            let holding = filled.as_ref().map_or_else(|| Holding::new(id, &probe), |filled| filled.holding.clone());
+            rooms.push((probe, id, holding));
+        }
+        let Some(filled) = filled else {
             left.push(member);
             continue;
         };
@@ -234,7 +276,7 @@ fn bundle_row(
                 spec: owners.id,
                 labels: member.labels,
             });
-            draws.with.entry(index).or_default().extend(bundled.collect::<Vec<_>>());
+            draws.with.entry(id).or_default().extend(bundled.collect::<Vec<_>>());
         }
         let spec = cluster.intern_spec(filled.spec);
         let (namespace, labels) = counts_as;

@@ -44,7 +44,7 @@ pub fn is_open(spec: &PodSpec) -> bool {
     spec.refusal.as_ref().is_none_or(|Refusal(reason)| reason == reasons::AFFINITY)
 }
 
-/// Classes of owners, highest priority first.
+/// Classes of owners, highest priority first, and of one priority those first who can come nowhere else.
 pub(super) fn owners_in_order(cluster: &Cluster, universe: &Universe) -> Vec<ClassId> {
     let spec = |id: ClassId| universe.class(id).and_then(|class| cluster.spec(class.spec));
     let ids = (0..u32::try_from(universe.classes.len()).unwrap_or(u32::MAX)).map(ClassId);
@@ -54,6 +54,6 @@ pub(super) fn owners_in_order(cluster: &Cluster, universe: &Universe) -> Vec<Cla
                 .is_some_and(|spec| !spec.reservation.owner_of.is_empty() || spec.reservation.affinity.is_some())
     };
     let mut ids: Vec<ClassId> = ids.filter(is_owner).collect();
-    ids.sort_by_key(|id| spec(*id).map(|spec| Reverse(spec.priority)));
+    ids.sort_by_key(|id| spec(*id).map(|spec| (Reverse(spec.priority), spec.reservation.affinity.is_none())));
     ids
 }

@@ -35,7 +35,7 @@ mod pre_allocation;
 pub mod reasons;
 
 pub use berth_model::{PreAllocationSettings as Settings, ReservationRules as Rules};
-pub use bundle::{Before, Beyond, WithRules, bundle};
+pub use bundle::{Before, Beyond, How, WithRules, bundle};
 pub use choice::{
     NodeOffer, WEIGHT, candidate_score, draws_from, gives_any, nominate, normalized, pre_allocation_score, raw_scores,
     score,

@@ -61,6 +61,7 @@ impl Core {
                 come_first: self.first_pods(),
                 spares_others: true,
                 expected_first: false,
+                holds_back: false,
             },
             methods: self.options.consolidation,
             eviction_price: self.options.eviction_price,
