@@ -15,6 +15,7 @@ use crate::existing::{self, Existing, Kept};
 use crate::joining::{Joined, PlannedNode, join};
 use crate::options::{ExpectedDrawers, ExpectedNodes, Placing, WaitedFor};
 use crate::plans::Plans;
+use crate::unseen::hide_from_owners;
 
 /// Who draws from which Reservation, as pods and Reservations are called in the answer.
 #[derive(Debug, Default)]
@@ -73,6 +74,7 @@ pub(crate) fn solve_beside(
     plans: Option<&mut Plans>,
 ) -> (Universe, Solution, Allocation) {
     let existing = existing::bind(cluster, launching, placing);
+    hide_from_owners(cluster);
     let with_rules = WithRules::AllBut(BTreeSet::new());
     let mut how = How { beyond: Beyond::Nothing, with_rules, holds_back: placing.holds_back };
     let mut draws = Draws::default();

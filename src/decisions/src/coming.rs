@@ -27,6 +27,15 @@ const PLACES_TO_TRY: usize = 8;
 /// The domains in which a pod was tried: the values of the topology keys of its rules.
 type Domains<'s> = Vec<Option<&'s str>>;
 
+/// What another place has to differ in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tried {
+    /// The domains of the pod's rules.
+    Domains,
+    /// The node.
+    Node,
+}
+
 /// When one comes to its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Comes {
@@ -81,6 +90,22 @@ impl Answer<'_> {
         let mut names = names.into_iter().map(Box::from);
         let mut rename = |own: &Placement| Placement { name: names.next().unwrap_or_default(), ..own.clone() };
         has_changed.then(|| on_nodes.iter().map(|(node, own)| (*node, own.iter().map(&mut rename).collect())).collect())
+    }
+
+    /// Gives a pod that would wait until others have left the place that is meant for the next of one that is alike and runs yet: that one
+    /// may be whom it would wait for, and a budget may keep it there until this one has come.
+    pub(crate) fn come_where_nobody_leaves(&self, placed: &mut [Placed<'_>], leaving: Option<&Leaving<'_>>) {
+        let mut tried = BTreeMap::new();
+        for at in 0..placed.len() {
+            let Some(own) = placed.get_mut(at).filter(|own| own.comes == Comes::Later) else { continue };
+            let waits_for = own.waits_for.take();
+            own.comes = Comes::Now;
+            if !self.take_place_of_next(placed, at, (&mut tried, Tried::Node), leaving)
+                && let Some(own) = placed.get_mut(at)
+            {
+                (own.comes, own.waits_for) = (Comes::Later, waits_for);
+            }
+        }
     }
 
     /// Lets a pod wait where its place is kept for an alike one that runs yet, on a node that goes away. Otherwise that node could not go:
@@ -175,7 +200,7 @@ impl Answer<'_> {
             }
             let mut has_changed = false;
             for (at, _) in &left {
-                has_changed |= self.take_place_of_next(placed, *at, &mut tried, leaving);
+                has_changed |= self.take_place_of_next(placed, *at, (&mut tried, Tried::Domains), leaving);
             }
             if has_changed {
                 continue;
@@ -194,7 +219,7 @@ impl Answer<'_> {
         &'s self,
         placed: &mut [Placed<'_>],
         at: usize,
-        tried: &mut BTreeMap<ObjectRef, BTreeSet<Domains<'s>>>,
+        (tried, of): (&mut BTreeMap<ObjectRef, BTreeSet<Domains<'s>>>, Tried),
         leaving: Option<&Leaving<'_>>,
     ) -> bool {
         let pod = |placed: &Placed<'_>| self.state.pod(&placed.object.key.namespace, &placed.object.key.name);
@@ -202,6 +227,9 @@ impl Answer<'_> {
         let keys: Vec<&str> = Rule::of(record).map(Rule::topology_key).collect();
         let domains = |placed: &Placed<'_>| -> Domains<'s> {
             let node = self.state.node(&placed.node.key.name);
+            if of == Tried::Node {
+                return vec![node.map(|node| &**node.name())];
+            }
             keys.iter().map(|key| node.and_then(|node| node.label(key))).collect()
         };
         let tried = tried.entry(own.object.clone()).or_default();

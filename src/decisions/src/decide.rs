@@ -192,6 +192,7 @@ impl Answer<'_> {
                 placed.push(self.placed(node, placement, (after_evictions, leaving.as_ref())));
             }
         }
+        self.come_where_nobody_leaves(&mut placed, leaving.as_ref());
         self.leave_places_of_next(&mut placed, leaving.as_ref());
         self.await_others(&mut placed, leaving.as_ref());
         while self.keep_held_room(&mut placed) {

@@ -46,6 +46,7 @@ mod stand_ins;
 mod terms;
 #[cfg(test)]
 mod tests;
+mod unseen;
 
 pub use allocation::{Allocation, Also, solve};
 pub use assigned::annotations;
