@@ -93,6 +93,11 @@ fn placed(entry: &serde_json::Value) -> (Vec<String>, Vec<String>) {
     (pods, drawn.map(|pair| format!("{} of {}", text(&pair["pod"]), text(&pair["reservation"]))).collect())
 }
 
+/// A NodePool of one type without slots and spot.
+const PAID: &str = "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: paid}\nspec: {template: {spec: {nodeClassRef: {group: \
+                    berth.sh, kind: FakeNodeClass, name: default}, requirements: [{key: karpenter.sh/capacity-type, operator: In, \
+                    values: [on-demand]}, {key: node.kubernetes.io/instance-type, operator: In, values: [m5.xlarge]}]}}}\n---\n";
+
 fn run(manifests: &str) -> serde_json::Value {
     plan_json(manifests, &["--instance-types", CATALOGUE])
 }
@@ -162,7 +167,7 @@ fn owners_with_rules_about_other_pods_go_with_their_reservations() {
     for (spec, n_of_three, n_of_one) in [
         (String::new(), 3, 1),
         (spread(zone, "ScheduleAnyway"), 3, 1),
-        (spread(zone, "DoNotSchedule"), 3, 3),
+        (spread(zone, "DoNotSchedule"), 3, 2),
         (spread(host, "DoNotSchedule"), 3, 3),
         (apart(&preferred), 3, 1),
         (apart(&required), 3, 3),
@@ -175,28 +180,47 @@ fn owners_with_rules_about_other_pods_go_with_their_reservations() {
             let claims = plan["nodeClaims"].as_array().unwrap();
             (claims.len(), claims.iter().map(|claim| placed(claim).1.len()).sum::<usize>())
         };
-        let plan = run(&(owners.clone() + &rooms));
+        let plan = run(&(PAID.to_owned() + &owners + &rooms));
         assert_eq!(plan["summary"]["placed"], 3, "{spec}{plan}");
         let n_left = if spec.is_empty() { 2 } else { n_of_three };
         let (n_claims, n_drawn) = drawn(&plan);
         assert!(n_claims == n_of_three && n_drawn >= n_left, "{spec}{plan}");
-        let plan = run(&(owners + &reservation("r", "", "").replace("cpu: '2'", "cpu: 3300m")));
+        let plan = run(&(PAID.to_owned() + &owners + &reservation("r", "", "").replace("cpu: '2'", "cpu: 3300m")));
         assert_eq!((plan["summary"]["placed"].as_u64(), drawn(&plan).0), (Some(3), n_of_one), "{spec}{plan}");
     }
     // Where no place is left for one of them by its rules, the others go with their Reservations nevertheless.
     let must_be = apart(&required.replace(host, "kubernetes.io/arch"));
     let owners: String = ["a", "b"].map(|name| owner(name, "1100m", "", &must_be)).concat();
     let rooms: String = ["r", "s"].map(|name| reservation(name, "", "")).concat();
-    let plan = run(&(owners + &rooms));
+    let plan = run(&(PAID.to_owned() + &owners + &rooms));
     let drawn: usize = plan["nodeClaims"].as_array().unwrap().iter().map(|claim| placed(claim).1.len()).sum();
     assert_eq!((plan["summary"]["placed"].as_u64(), drawn), (Some(1), 1), "{plan}");
     // A template with rules of its own is placed by these.
     let apart_from = apart(&required.replace("app: web", "app: other"));
-    let plan = run(&(owner("a", "1", "", &spread(zone, "DoNotSchedule")) + &reservation("r", &apart_from, "")));
+    let plan = run(&(PAID.to_owned()
+        + &owner("a", "1", "", &spread(zone, "DoNotSchedule"))
+        + &reservation("r", &apart_from, "")));
     assert_eq!(
         (plan["summary"]["placed"].as_u64(), plan["unschedulable"].as_array().map(Vec::len)),
         (Some(1), Some(0))
     );
+}
+
+/// The regression: rules of their owners kept Reservations on nodes of their own that fit on one node with another.
+#[test]
+fn owners_with_rules_go_with_their_reservations_only_where_that_costs_no_more() {
+    let zone = "topologyKey: topology.kubernetes.io/zone, labelSelector: {matchLabels: {app: web}}";
+    let apart =
+        format!("affinity: {{podAntiAffinity: {{requiredDuringSchedulingIgnoredDuringExecution: [{{{zone}}}]}}}}, ");
+    let owners: String = ["a", "b"].map(|name| owner(name, "300m", "", &apart)).concat();
+    let rooms = [("r", "900m"), ("s", "1900m"), ("t", "3600m")].map(|(name, cpu)| {
+        reservation(name, "", "")
+            .replace("cpu: '2'", &format!("cpu: {cpu}"))
+            .replace("allocateOnce", "allocatePolicy: Aligned\n  allocateOnce")
+    });
+    let plan = run(&(PAID.to_owned() + &owners + &rooms.concat()));
+    let counts = (plan["summary"]["placed"].as_u64(), plan["summary"]["nodeClaims"].as_u64());
+    assert_eq!(counts, (Some(2), Some(2)), "{plan}");
 }
 
 /// The regressions: who may come elsewhere took the room of one that has to draw; and one that asks for a Reservation by its name drew from

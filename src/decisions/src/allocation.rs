@@ -94,9 +94,20 @@ pub(crate) fn solve_beside(
         let left = allocation.left(cluster, &universe, &solution, n_held_back > 0);
         if left.is_empty() {
             allocation.n_held_back = n_held_back;
+            // Owners may get more than is reserved, on the node that the Reservation gets anyway.
+            let beyond = How { beyond: Beyond::OnSameType, ..how.clone() };
             let known = rank(&solution, options);
-            let better = allocation.plan_beyond(cluster, before, (known, &how), (options, plan));
+            let better = allocation.plan_otherwise(cluster, before.clone(), (known, &beyond), (options, &plan));
             (universe, solution) = better.unwrap_or((universe, solution));
+            if before.has_rules() {
+                // Rules may keep Reservations apart that would share a node without their owners.
+                let apart = How { with_rules: WithRules::Never, holds_back: false, ..how };
+                let known = rank(&solution, options);
+                if let Some(better) = allocation.plan_otherwise(cluster, before, (known, &apart), (options, &plan)) {
+                    (universe, solution) = better;
+                    allocation.n_held_back = 0;
+                }
+            }
             break;
         }
         let next = (before.has_rules() || n_held_back > 0).then(|| how.with_rules.narrower(left));
@@ -226,19 +237,18 @@ impl Allocation {
         self.by_name = reservations.collect();
     }
 
-    /// Plans anew with owners that get more than is reserved, on the node that the Reservation gets anyway; `None` where there
-    /// are none, or that is no better than the plan of this rank.
-    fn plan_beyond(
+    /// Plans anew with owners that are bundled otherwise; `None` where that is no better than the plan of this rank.
+    fn plan_otherwise(
         &mut self,
         cluster: &mut Cluster,
         before: Before,
         (known, how): ((u64, Money, u64), &How),
-        (options, plan): (&Options, impl Fn(&mut Cluster, &Draws) -> (Universe, Solution)),
+        (options, plan): (&Options, &impl Fn(&mut Cluster, &Draws) -> (Universe, Solution)),
     ) -> Option<(Universe, Solution)> {
         let (rows, draws) = (Before::of(cluster), self.draws.clone());
         before.restore(cluster, &mut self.draws);
-        bundle(cluster, &mut self.draws, &How { beyond: Beyond::OnSameType, ..how.clone() });
-        if self.draws.len() > draws.len() {
+        bundle(cluster, &mut self.draws, how);
+        if self.draws != draws {
             self.set_names(cluster);
             let (universe, solution) = plan(cluster, &self.draws);
             if self.left(cluster, &universe, &solution, false).is_empty() && rank(&solution, options) < known {

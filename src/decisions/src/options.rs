@@ -42,6 +42,7 @@ pub enum Waits {
 
 /// What a caller may set.
 #[derive(Clone, Debug, Default)]
+#[allow(clippy::struct_excessive_bools)] // Each is asked for by itself.
 pub struct Options {
     /// How nodes are planned.
     pub solve: berth_provisioning::Options,
@@ -72,6 +73,7 @@ pub struct Options {
 
 /// How pods are placed on nodes that exist: beside whom that nodes were launched for, and whether others give way.
 #[derive(Clone, Copy, Debug)]
+#[allow(clippy::struct_excessive_bools)] // As those of the options.
 pub(crate) struct Placing<'o> {
     pub(crate) expected: &'o ExpectedNodes,
     pub(crate) waited_for: &'o WaitedFor,
