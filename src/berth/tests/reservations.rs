@@ -223,6 +223,41 @@ fn owners_with_rules_go_with_their_reservations_only_where_that_costs_no_more() 
     assert_eq!(counts, (Some(2), Some(2)), "{plan}");
 }
 
+/// The regression: a Reservation counted in the rules of its owners where nodes are planned, which it does not where they are placed: one was
+/// launched where its pod was refused, or none, for good.
+#[test]
+fn a_reservation_counts_in_no_rule_of_its_owners() {
+    let zone = "topologyKey: topology.kubernetes.io/zone";
+    let selector = "labelSelector: {matchLabels: {app: web}}";
+    let of = |name: &str, zone: &str| {
+        node(name).replace("labels: {", &format!("labels: {{topology.kubernetes.io/zone: {zone}, "))
+    };
+    let nodes = of("node-a", "port-1b") + &of("node-b", "port-1a");
+    let labelled = |room: String| room.replace("template: {spec", "template: {metadata: {labels: {app: web}}, spec");
+    let held =
+        labelled(reservation("r", "", AVAILABLE)).replace("allocateOnce", "allocatePolicy: Restricted\n  allocateOnce");
+    let running = owner("v", "4", "", "nodeName: node-b, ");
+    let apart = format!(
+        "affinity: {{podAntiAffinity: {{requiredDuringSchedulingIgnoredDuringExecution: [{{{zone}, {selector}}}]}}}}, "
+    );
+    let spread =
+        format!("topologySpreadConstraints: [{{maxSkew: 1, {zone}, whenUnsatisfiable: DoNotSchedule, {selector}}}], ");
+    for rule in [&apart, &spread] {
+        let plan = run(&(PAID.to_owned() + &nodes + &held + &running + &owner("w", "3", "", rule)));
+        let claim = &plan["nodeClaims"][0];
+        assert_eq!(
+            (plan["summary"]["placed"].as_u64(), &claim["offering"]["zone"]),
+            (Some(1), &"port-1b".into()),
+            "{plan}"
+        );
+        // One that is pending and has the labels of its owners goes with the first of them.
+        let pending = labelled(reservation("r", "", ""));
+        let plan = run(&(PAID.to_owned() + &pending + &owner("w", "1", "", rule)));
+        let drawn = placed(&plan["nodeClaims"][0]).1;
+        assert_eq!((plan["summary"]["nodeClaims"].as_u64(), drawn.len()), (Some(1), 1), "{plan}");
+    }
+}
+
 /// The regressions: who may come elsewhere took the room of one that has to draw; and one that asks for a Reservation by its name drew from
 /// another that is like it in all else.
 #[test]

@@ -407,6 +407,35 @@ fn the_node_that_pods_of_a_set_are_to_come_to_stays_until_they_are_back() {
     assert_eq!(outcome.samples.last().map(|known| (known.running, known.pending)), Some((6, 0)));
 }
 
+/// The regression: a new pod waited until one that is alike had left its zone, which a budget kept there until the new one had come, though
+/// the place that was meant for the next of that one was free.
+#[test]
+fn alike_owners_that_keep_apart_change_places_where_one_waits_for_the_other() {
+    let any = "- {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}\n        \
+               - {key: node.kubernetes.io/instance-type, operator: In, values: [of-2]}";
+    let apart = "affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: topology.kubernetes.io/zone, \
+                 labelSelector: {matchLabels: {app: web}}}]}}";
+    let nothing = "- {at: 10m, apply: {objects: [{apiVersion: v1, kind: Namespace, metadata: {name: other}}]}}\n";
+    for (folder, annotations) in
+        [("apart", ""), ("apart-must-draw", "scheduling.koordinator.sh/reservation-affinity: '{}'")]
+    {
+        let rooms = ["r", "s"].map(|name| {
+            let room = room("1900m", "web").replace("name: room", &format!("name: {name}"));
+            format!("- {}\n", room.replace("ttl: 0s", "ttl: 0s, allocatePolicy: Restricted"))
+        });
+        let web = deployment("web", 2, "cpu: 900m, memory: 1Gi", apart)
+            .replace("}}\n      spec", &format!("}}, annotations: {{{annotations}}}}}\n      spec"));
+        let objects = [&rooms[..], &[web, budget("maxUnavailable: 1")]].concat();
+        let folder = Folder::new(folder);
+        folder.write("catalogue.yaml", &two_zones());
+        let text = of_one_pool("duration: 4h", "30s", any, &objects, nothing);
+        let text = text.replacen("nodeClassRef:", "expireAfter: 1h\n        nodeClassRef:", 1);
+        let outcome = Simulation::read(&folder.write("scenario.yaml", &text)).unwrap().run().unwrap();
+        assert_eq!(outcome.samples.last().map(|known| (known.running, known.pending)), Some((2, 0)));
+        assert!(outcome.pods.waiting_hours < 0.3, "{:?}", outcome.pods);
+    }
+}
+
 /// The regression: of owners that are spread over zones a Reservation took one along; for the others as much again was launched.
 #[test]
 fn owners_that_are_spread_over_zones_draw_from_the_reservations_of_each() {
