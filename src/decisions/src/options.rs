@@ -66,8 +66,8 @@ pub struct Options {
     pub spares_others: bool,
     /// Whether those who are expected on nodes that are up come there before anybody else, whatever the priority of these.
     pub expected_first: bool,
-    /// Whether owners of Reservations that a node is launched for may be left out of the decision, where rules about other pods keep them
-    /// from being launched with these: the next one finds what they may draw from.
+    /// Whether owners of Reservations that a node is launched for may be left out of the decision, where a spread over domains of
+    /// several nodes keeps them from being launched with these: the next one finds what they may draw from.
     pub holds_back: bool,
 }
 

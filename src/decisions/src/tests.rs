@@ -212,17 +212,11 @@ fn an_owner_that_comes_later_draws_from_a_reservation_whose_node_comes_up() {
     }
 }
 
-/// A Reservation takes one owner along that keeps off others of its kind; for the others it is decided once it is known where it comes.
+/// A Reservation takes one owner along that is spread over zones; for the others it is decided once it is known where it comes.
 #[test]
 fn owners_whom_rules_keep_from_a_launch_with_their_reservation_are_decided_about_later() {
-    let owner = |name: &str| {
-        mk_pod(
-            name,
-            "600m",
-            json!({"metadata": {"labels": {"app": "owner"}}, "spec": {"affinity": {"podAntiAffinity": {
-                "requiredDuringSchedulingIgnoredDuringExecution": [
-                    {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "owner"}}}]}}}}),
-        )
+    let owner = |name: &str, spec: &Value| {
+        mk_pod(name, "600m", json!({"metadata": {"labels": {"app": "owner"}}, "spec": spec}))
     };
     let room = |cpu: &str| {
         Object::from(typed::<berth_api::Reservation>(json!({
@@ -231,18 +225,24 @@ fn owners_whom_rules_keep_from_a_launch_with_their_reservation_are_decided_about
                 "template": {"spec": {"containers": [
                     {"name": "c", "image": "c", "resources": {"requests": {"cpu": cpu}}}]}}}})))
     };
-    for (cpu, holds_back, n_launched, are_held_back) in [
-        ("1900m", false, 3, false),
-        ("1900m", true, 1, true),
+    let spread = json!({"topologySpreadConstraints": [{"maxSkew": 3, "topologyKey": "karpenter.sh/capacity-type",
+        "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"app": "owner"}}}]});
+    let apart = json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+        {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "owner"}}}]}}});
+    for (spec, cpu, holds_back, n_launched, are_held_back) in [
+        (&spread, "1900m", false, 2, false),
+        (&spread, "1900m", true, 1, true),
         // There is room for one alone.
-        ("700m", true, 3, false),
+        (&spread, "700m", true, 1, false),
         // No node has room for it: nobody waits for it.
-        ("64", true, 3, false),
+        (&spread, "64", true, 1, false),
+        // No two of them come to one node whatever is known.
+        (&apart, "1900m", true, 3, false),
     ] {
-        let objects = [&[mk_open_pool(), room(cpu)], &["a", "b", "c"].map(owner)[..]].concat();
+        let objects = [&[mk_open_pool(), room(cpu)], &["a", "b", "c"].map(|name| owner(name, spec))[..]].concat();
         let options = Options { holds_back, ..full() };
         let decision = decide(&mut state_of(&objects), &options, NOW).unwrap();
-        let case = format!("{cpu}, {holds_back}: {decision:?}");
+        let case = format!("{spec}, {cpu}, {holds_back}: {decision:?}");
         assert_eq!((decision.launches.len(), decision.holds_back), (n_launched, are_held_back), "{case}");
         let kept = Decider::default().decide(&mut state_of(&objects), &options, NOW).unwrap();
         assert_eq!(kept, decision, "{case}");

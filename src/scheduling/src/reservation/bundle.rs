@@ -67,8 +67,8 @@ pub struct How {
     pub beyond: Beyond,
     /// Which Reservations take owners with rules.
     pub with_rules: WithRules,
-    /// Whether owners whom the rules alone keep from being bundled are left out, where a Reservation has room for them: once it is known
-    /// where that one comes they are placed by their rules, and may draw there.
+    /// Whether owners whom spreads alone keep from being bundled are left out, where a Reservation has room for them: once it is known
+    /// where that one comes they are placed by these, and may draw there.
     pub holds_back: bool,
 }
 
@@ -129,7 +129,7 @@ pub fn bundle(cluster: &mut Cluster, draws: &mut Draws, how: &How) -> Option<Bef
         }
     }
     for (probe, like, mut holding) in rooms {
-        for class in owners.iter_mut().filter(|class| class.rules.is_some()) {
+        for class in owners.iter_mut().filter(|class| class.is_spread) {
             let is_owner = class.spec.reservation.owner_of.binary_search(&like).is_ok();
             let seeker = Seeker { is_owner, spec: &class.spec };
             let mut count = 0;
@@ -155,6 +155,9 @@ struct Owners {
     rows: Vec<RowId>,
     left: u32,
     rules: Option<Rules>,
+    /// Whether they are spread over domains of several nodes and ask for nothing else of other pods: several may come to one node once it
+    /// is known who is where.
+    is_spread: bool,
 }
 
 /// What ties the place of owners to that of other pods.
@@ -174,6 +177,11 @@ impl Owners {
             && class.counts_in.is_empty()
             && demand.host.is_empty()
             && demand.keyed.is_empty();
+        let hostname = cluster.well_known.hostname;
+        let is_over_nodes = |rule: &Constraint| {
+            let key = universe.counter(rule.counter()).map(|counter| counter.key);
+            matches!(rule, Constraint::Spread { .. }) && key.is_some_and(|key| key != hostname)
+        };
         is_open(spec).then(|| Owners {
             id: class.spec,
             spec: spec.clone(),
@@ -181,6 +189,7 @@ impl Owners {
             left: class.count,
             // Preferences are left aside, as where a Reservation is drawn from on a node.
             rules: (!is_alone).then(|| Rules::of(class)),
+            is_spread: !class.required.is_empty() && class.required.iter().all(is_over_nodes),
         })
     }
 }
