@@ -248,7 +248,8 @@ impl Allocation {
         let (rows, draws) = (Before::of(cluster), self.draws.clone());
         before.restore(cluster, &mut self.draws);
         bundle(cluster, &mut self.draws, how);
-        if self.draws != draws {
+        let is_worth_it = how.beyond == Beyond::Nothing || self.draws.len() > draws.len();
+        if is_worth_it && self.draws != draws {
             self.set_names(cluster);
             let (universe, solution) = plan(cluster, &self.draws);
             if self.left(cluster, &universe, &solution, false).is_empty() && rank(&solution, options) < known {

@@ -7,6 +7,7 @@ use berth_model::{
     PendingRow, Phase, PodClass, PodSpec, Preferences, Requirements, Reservation, ReservationId, ResourceId, Resources,
     RowId, SpecId, Symbols, Universe,
 };
+use rustc_hash::FxHashMap;
 
 use super::choice::gives_any;
 use super::draw::{Bundled, Draws, is_open, owners_in_order};
@@ -122,10 +123,15 @@ pub fn bundle(cluster: &mut Cluster, draws: &mut Draws, how: &How) -> Option<Bef
     }
     let mut before = Before::of(cluster);
     let mut rooms = Vec::new();
+    let of_row = |class| move |row: &RowId| (row.index(), class);
+    let class_of = universe.classes.iter().flat_map(|class| class.rows.iter().map(of_row(class)));
+    let class_of: FxHashMap<usize, &PodClass> = class_of.collect();
+    let ids = cluster.reservations_with_ids().map(|(id, known)| (cluster.symbols.text(known.name).into(), id));
+    let ids: BTreeMap<Box<str>, ReservationId> = ids.collect();
     for row in 0..before.rows.len() {
         if before.rows.get(row).is_some_and(is_reservation) {
-            let own = universe.classes.iter().find(|class| class.rows.iter().any(|known| known.index() == row));
-            before.has_rules |= bundle_row(cluster, (row, own), (&mut owners, how), (draws, &mut rooms));
+            let own = class_of.get(&row).copied();
+            before.has_rules |= bundle_row(cluster, (row, own, &ids), (&mut owners, how), (draws, &mut rooms));
         }
     }
     for (probe, like, mut holding) in rooms {
@@ -237,7 +243,7 @@ fn take_rules(spec: &mut PodSpec, of: &PodSpec) {
 /// it takes.
 fn bundle_row(
     cluster: &mut Cluster,
-    (row, class): (usize, Option<&PodClass>),
+    (row, class, ids): (usize, Option<&PodClass>, &BTreeMap<Box<str>, ReservationId>),
     (owners, how): (&mut [Owners], &How),
     (draws, rooms): (&mut Draws, &mut Vec<(Reservation, ReservationId, Holding)>),
 ) -> bool {
@@ -250,11 +256,9 @@ fn bundle_row(
         return false;
     };
     let spec = cluster.spec(stand_in).cloned().unwrap_or_default();
-    let names = cluster.reservations_with_ids().map(|(id, known)| (cluster.symbols.text(known.name).into(), id));
-    let names: BTreeMap<Box<str>, ReservationId> = names.collect();
     let mut left = Vec::new();
     for member in members {
-        let known = names.get(&*member.name).and_then(|id| Some((*id, cluster.reservation(*id)?.clone())));
+        let known = ids.get(&*member.name).and_then(|id| Some((*id, cluster.reservation(*id)?.clone())));
         let Some((id, known)) = known else {
             left.push(member);
             continue;
