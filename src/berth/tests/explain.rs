@@ -44,6 +44,18 @@ fn a_workload_tells_of_its_first_pod_without_a_place() {
     assert!(run.code == 0 && run.stdout.starts_with("Pod default/web-0 goes to"), "{}{}", run.stdout, run.stderr);
 }
 
+/// The regression: no pod of it was found where all draw from Reservations that are launched with them.
+#[test]
+fn a_workload_whose_pods_come_with_their_reservations_is_found() {
+    let manifests = "apiVersion: scheduling.koordinator.sh/v1alpha1\nkind: Reservation\nmetadata: {name: room}\nspec: {owners: [{labelSelector: \
+                     {matchLabels: {a: b}}}], template: {spec: {containers: [{name: c, image: i, resources: {requests: {cpu: '2'}}}]}}}\n\
+                     ---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec: {replicas: 1, selector: {matchLabels: \
+                     {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i, resources: {requests: \
+                     {cpu: '1'}}}]}}}\n";
+    let run = with_input(&["explain", "--instance-types", FOUR_SLOTS, "-f", "-", "deployment/web"], manifests);
+    assert!(run.stdout.contains("drawing from Reservation room"), "{}{}", run.stdout, run.stderr);
+}
+
 #[test]
 fn the_same_story_as_json() {
     let run = explain("reserved-only", "pod/web-13", &["-o", "json"]);

@@ -36,7 +36,12 @@ pub(super) fn first_pod(plan: &Plan, state: Option<&State>, workload: &ObjectRef
         let mut there = nodes.flat_map(|entry| plan.allocation.on_node(entry.node, MemberKind::Pod, cluster));
         there.find(|also| is_its(also.name)).map(|also| also.name.to_owned())
     };
-    let found = left.find(|name| is_its(name)).or_else(pending).or_else(bound);
+    // All of its pods may come with their Reservations.
+    let with_reservations = || {
+        let drawing = cluster.reservations_with_ids().flat_map(|(id, _)| plan.allocation.bundled_with(id));
+        drawing.map(|pod| pod.name.to_string()).find(|name| is_its(name))
+    };
+    let found = left.find(|name| is_its(name)).or_else(pending).or_else(with_reservations).or_else(bound);
     let found = found.or_else(|| that_is_there(state?, workload));
     let name = found.and_then(|full| full.split_once('/').map(|(_, name)| name.to_owned()));
     let name = name.ok_or_else(|| subject::missing(plan, workload))?;
