@@ -270,32 +270,16 @@ impl Answer<'_> {
     fn place(&self, placed: Placed<'_>, decision: &mut Decision) -> Result<(), DecideError> {
         let Placed { object, node, placement, comes, waits_for } = placed;
         let is_pod = placement.kind == MemberKind::Pod;
-        match comes {
+        let of_kind = match comes {
             Comes::Next { after_evictions: true } => return Ok(()),
-            Comes::Next { after_evictions } => {
-                decision.moves.push(Nomination {
-                    object,
-                    node,
-                    draws_from: None,
-                    after_evictions,
-                    waits_for,
-                    is_kept_out: false,
-                });
-                return Ok(());
-            }
-            Comes::ByAnother | Comes::AfterEvictions | Comes::Later => {
-                let after_evictions = comes == Comes::AfterEvictions;
-                decision.nominations.push(Nomination {
-                    object,
-                    node,
-                    draws_from: None,
-                    after_evictions,
-                    waits_for,
-                    is_kept_out: false,
-                });
-                return Ok(());
-            }
-            Comes::Now => {}
+            Comes::Next { .. } => Some(&mut decision.moves),
+            Comes::ByAnother | Comes::AfterEvictions | Comes::Later => Some(&mut decision.nominations),
+            Comes::Now => None,
+        };
+        if let Some(of_kind) = of_kind {
+            let after_evictions = comes == Comes::AfterEvictions;
+            of_kind.push(Nomination { object, node, draws_from: None, after_evictions, waits_for, is_kept_out: false });
+            return Ok(());
         }
         let draws_from = placement.draws_from.and_then(|id| self.cluster.reservation(id));
         let draws_from = draws_from.map(|known| self.room(known));

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use berth_model::{
-    BoundPod, Cluster, Holding, KeyedMap, KeyedSet, LabelsId, MemberKind, MemberRun, Node, NodeRoom, PendingRow, Phase,
-    PodSpec, PodStage, PreferencePolicy, ReservationId, Resources, RowId, SpecId, Sym,
+    BoundPod, Cluster, Holding, KeyedMap, KeyedSet, MemberKind, MemberRun, Node, NodeRoom, PendingRow, Phase, PodSpec,
+    PreferencePolicy, ReservationId, Resources, RowId, Sym,
 };
 use berth_scheduling::{ComeFirst, Placement, Waiting};
 use rustc_hash::FxHashMap;
@@ -161,13 +161,16 @@ impl ExpectedRows {
                 row.members.sort_by_key(|run| !own.contains(&run.name));
             }
         }
+        if self.counts.is_empty() && self.drawers.is_empty() {
+            return Vec::new();
+        }
         let ids = ids_by_name(cluster);
         let mut settled = Vec::new();
         for (id, nodes) in self.counts {
             let Cluster { pending, nodes: all, specs, symbols, reservations, .. } = &mut *cluster;
             let Some(row) = pending.get_mut(id.index()) else { continue };
             let Some(spec) = specs.get(row.spec.index()) else { continue };
-            let of = (row.namespace, row.spec, row.labels);
+            let (namespace, of) = (row.namespace, (row.spec, row.labels));
             let nodes = nodes.into_iter().filter(|(at, _)| all.get(*at).is_some_and(|node| counts_on.counts(node)));
             let mut rooms = Rooms::new(nodes.collect());
             row.members.retain(|run| {
@@ -187,7 +190,7 @@ impl ExpectedRows {
                     return false;
                 }
                 node.free.subtract(&spec.requests);
-                node.pods.push(planned(of, run, None));
+                node.pods.push(BoundPod::planned(namespace, run.name.clone(), of, None));
                 settled.push((format!("{}/{}", symbols.text(row.namespace), run.name).into(), at));
                 false
             });
@@ -196,17 +199,17 @@ impl ExpectedRows {
             let Cluster { pending, nodes: all, specs, symbols, reservations, .. } = &mut *cluster;
             let Some(row) = pending.get_mut(id.index()) else { continue };
             let Some(spec) = specs.get(row.spec.index()) else { continue };
-            let of = (row.namespace, row.spec, row.labels);
-            let (namespace, mut left) = (symbols.text(row.namespace), places.into_iter());
+            let (namespace, of) = (row.namespace, (row.spec, row.labels));
+            let (in_words, mut left) = (symbols.text(namespace), places.into_iter());
             row.members.retain(|run| {
                 let Some((at, reservation)) = left.next().filter(|_| run.numbers.is_none()) else { return true };
-                settled.push((format!("{namespace}/{}", run.name).into(), at));
+                settled.push((format!("{in_words}/{}", run.name).into(), at));
                 let Some((node, known)) = all.get_mut(at).zip(reservations.get_mut(reservation.index())) else {
                     return false;
                 };
                 if node.holdings.iter().any(|holding| holding.reservation == reservation) {
                     change_room(node, |room| room.add_pod(&spec.requests, Some(reservation)));
-                    node.pods.push(planned(of, run, Some(reservation)));
+                    node.pods.push(BoundPod::planned(namespace, run.name.clone(), of, Some(reservation)));
                     if known.allocate_once {
                         change_room(node, |room| drop(room.release(reservation)));
                         known.phase = Phase::Succeeded;
@@ -373,27 +376,6 @@ pub(crate) fn write_name(name: &mut String, cluster: &Cluster, row: &PendingRow,
         name.push('/');
     }
     name.push_str(&run.name);
-}
-
-/// One of a row, as it is to come to a node.
-fn planned(
-    (namespace, spec, labels): (Sym, SpecId, LabelsId),
-    run: &MemberRun,
-    draws_from: Option<ReservationId>,
-) -> BoundPod {
-    BoundPod {
-        namespace,
-        name: run.name.clone(),
-        spec,
-        labels,
-        stage: PodStage::Planned,
-        started: i64::MAX,
-        draws_from,
-        candidate: None,
-        replaced_by: None,
-        assigned: None,
-        has_held_room: false,
-    }
 }
 
 /// What a node has is used, and held, otherwise.

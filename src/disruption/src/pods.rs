@@ -138,10 +138,8 @@ pub(crate) fn protection(pod: &PodRecord, now: Timestamp) -> Option<Protection> 
             let Some(duration) = duration.filter(|duration| !duration.is_zero()) else {
                 return Some(Protection::Unreadable(text.to_owned()));
             };
-            let began = pod.started().or(pod.created());
             // A pod that has not begun is protected for all of its time.
-            let over = began.and_then(|began| began.checked_add(SignedDuration::try_from(duration).ok()?).ok());
-            over.is_none_or(|over| now < over).then_some(Protection::Annotation)
+            after_start(pod, duration).is_none_or(|over| now < over).then_some(Protection::Annotation)
         }
     }
 }
@@ -149,7 +147,10 @@ pub(crate) fn protection(pod: &PodRecord, now: Timestamp) -> Option<Protection> 
 /// When a pod that its annotation keeps for a time is free to go; `None` for all others.
 pub(crate) fn freed_at(pod: &PodRecord) -> Option<Timestamp> {
     protection(pod, Timestamp::MIN)?;
-    let duration = pod.annotation(DO_NOT_DISRUPT)?.parse::<GoDuration>().ok()?.to_std()?;
+    after_start(pod, pod.annotation(DO_NOT_DISRUPT)?.parse::<GoDuration>().ok()?.to_std()?)
+}
+
+fn after_start(pod: &PodRecord, duration: std::time::Duration) -> Option<Timestamp> {
     pod.started().or(pod.created())?.checked_add(SignedDuration::try_from(duration).ok()?).ok()
 }
 

@@ -321,6 +321,28 @@ pub struct BoundPod {
 }
 
 impl BoundPod {
+    /// One that is to come to a node.
+    pub fn planned(
+        namespace: Sym,
+        name: Arc<str>,
+        (spec, labels): (SpecId, LabelsId),
+        draws_from: Option<ReservationId>,
+    ) -> Self {
+        BoundPod {
+            namespace,
+            name,
+            spec,
+            labels,
+            stage: PodStage::Planned,
+            started: i64::MAX,
+            draws_from,
+            candidate: None,
+            assigned: None,
+            replaced_by: None,
+            has_held_room: false,
+        }
+    }
+
     /// Whether it is being deleted.
     pub fn is_terminating(&self) -> bool {
         self.stage == PodStage::Terminating

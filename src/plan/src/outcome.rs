@@ -1,10 +1,8 @@
 //! The cluster as it will be once the plan is carried out: launched nodes are nodes, and who has a place runs there.
 
-use std::sync::Arc;
-
 use berth_model::{
-    BoundPod, ClassId, Cluster, Cordon, Holding, KeyedMap, Labels, LabelsId, MemberKind, MemberRun, Node, Phase,
-    PodStage, Reservation, ReservationId, Resources, RowId, SpecId, Sym,
+    BoundPod, ClassId, Cluster, Cordon, Holding, KeyedMap, Labels, MemberKind, MemberRun, Node, Phase, Reservation,
+    ReservationId, Resources, RowId, Sym,
 };
 use berth_provisioning::{Came, Claims, Taken};
 
@@ -221,7 +219,7 @@ fn coming(
             if let Some((id, spec)) = draws.zip(plan.cluster.spec(row.spec)) {
                 came.drawn.push((id, spec.requests.clone()));
             }
-            let mut pod = bound(row.namespace, name.own().into(), row.spec, row.labels, draws);
+            let mut pod = BoundPod::planned(row.namespace, name.own().into(), (row.spec, row.labels), draws);
             pod.assigned = assigned.map(|own| Box::new(own.clone()));
             came.pods.push(pod);
         }
@@ -239,7 +237,7 @@ impl Settled {
                 holding.draw_in_sum(&spec.requests);
             }
             let own = pod.name.split_once('/').map_or(&*pod.name, |(_, own)| own);
-            self.pods.push(bound(pod.namespace, own.into(), pod.spec, pod.labels, Some(id)));
+            self.pods.push(BoundPod::planned(pod.namespace, own.into(), (pod.spec, pod.labels), Some(id)));
         }
         if known.allocate_once && holding.owners() > 0 {
             self.reservations.push((id, Phase::Succeeded));
@@ -247,27 +245,5 @@ impl Settled {
             self.reservations.push((id, Phase::Available));
             self.holdings.push(holding);
         }
-    }
-}
-
-fn bound(
-    namespace: Sym,
-    name: Arc<str>,
-    spec: SpecId,
-    labels: LabelsId,
-    draws_from: Option<ReservationId>,
-) -> BoundPod {
-    BoundPod {
-        namespace,
-        name,
-        spec,
-        labels,
-        stage: PodStage::Planned,
-        started: i64::MAX,
-        draws_from,
-        candidate: None,
-        replaced_by: None,
-        assigned: None,
-        has_held_room: false,
     }
 }

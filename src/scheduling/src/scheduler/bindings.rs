@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use berth_model::{
-    Assigned, BoundPod, Cluster, Holding, MemberKind, MemberRun, Phase, PodStage, ReservationId, Resources, RowId,
-    SpecId,
+    Assigned, BoundPod, Cluster, Holding, MemberKind, MemberRun, Phase, ReservationId, Resources, RowId, SpecId,
 };
 use rustc_hash::FxHashMap;
 
@@ -196,19 +195,9 @@ impl Bindings {
                     nth,
                 });
                 if let Some(node) = cluster.nodes.get_mut(node) {
-                    node.pods.push(BoundPod {
-                        namespace: member.namespace,
-                        name: member.name,
-                        spec,
-                        labels: member.labels,
-                        stage: PodStage::Planned,
-                        started: i64::MAX,
-                        draws_from,
-                        candidate: None,
-                        replaced_by: None,
-                        assigned: own,
-                        has_held_room: false,
-                    });
+                    let of = (spec, member.labels);
+                    let pod = BoundPod::planned(member.namespace, member.name, of, draws_from);
+                    node.pods.push(BoundPod { assigned: own, ..pod });
                 }
             }
         }
